@@ -39,7 +39,7 @@ def add(
     as it was before.
     """
     wanted = [_check_requirement(one, conda=conda) for one in packages]
-    edited = partial(edit.add, wanted=wanted, kind="conda" if conda else "pip", target=target)
+    edited = partial(edit.add, requirements=wanted, kind="conda" if conda else "pip", target=target)
     return _edit_and_lock(path, edited, request, no_lock=no_lock)
 
 

@@ -54,10 +54,10 @@ def replace_files(folder: OpenFolder, *steps: Mapping[str, bytes | None], execut
         for path, content in changes:
             if content is not None:
                 _make(folder, _split(path)[0], made)
-        there = {path for path, _ in changes if _is_there(folder, path)}
-        wanted = [(path, content) for path, content in changes if content is not None or path in there]
+        present = {path for path, _ in changes if _exists(folder, path)}
+        needed = [(path, content) for path, content in changes if content is not None or path in present]
         with _staging(folder) as staging:
-            staged = _stage(folder, staging, wanted, executable)
+            staged = _stage(folder, staging, needed, executable)
             with _defer_signals():
                 _apply(folder, staging, staged)
     except BaseException:
@@ -104,7 +104,7 @@ def refuse_read_only(folder: OpenFolder) -> None:
 
 
 def is_staging(name: str) -> bool:
-    """Say whether a folder of this name is one that a writer stages files in."""
+    """Return whether a folder of this name is one that a writer stages files in."""
     return _STAGING.fullmatch(name) is not None
 
 
@@ -242,16 +242,16 @@ def _make(folder: OpenFolder, path: str, made: list[str]) -> None:
     """Make the folders of a path, and note the new ones."""
     names = path.split("/") if path else []
     for count in range(1, len(names) + 1):
-        one = "/".join(names[:count])
-        above, name = _split(one)
+        ancestor = "/".join(names[:count])
+        above, name = _split(ancestor)
         with folder.descend(above) as place:
             if place.look(name) is None:
                 place.mkdir(name)
-                made.append(one)
+                made.append(ancestor)
             place.enter(name).close()
 
 
-def _is_there(folder: OpenFolder, path: str) -> bool:
+def _exists(folder: OpenFolder, path: str) -> bool:
     """Check that a path leads to a plain file or nothing. Raises NotPlain, IsADirectoryError."""
     above, name = _split(path)
     try:

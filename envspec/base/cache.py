@@ -97,11 +97,11 @@ KINDS = {
     "scratch": "temporary files of commands that are running or were killed",
     "settings": "what was found out of this machine",
 }
-"""Every kind of entry, and what it is."""
+"""Every kind of entry, with its meaning."""
 
-KEPT = ("environments", "smoke", "settings", "scratch")
-"""What never goes to make room: environments, results that a user may want, tiny entries, and those that a run is
-using."""
+RETAINED_KINDS = ("environments", "smoke", "settings", "scratch")
+"""The kinds that are never removed to make room: environments, results that a user may want, tiny entries, and those
+that a run is using."""
 
 GRACE = 3600.0
 """Seconds for which what was used stays, while a run that just ended makes room: another one may be at it."""
@@ -141,8 +141,8 @@ class CacheContents(Struct, frozen=True):
 
     def by_kind(self) -> dict[str, tuple[int, int]]:
         """Count the entries of each kind, and their bytes; the largest kind first."""
-        found = {kind: [entry.size for entry in self.entries if entry.kind == kind] for kind in KINDS}
-        ordered = sorted(found.items(), key=lambda item: -sum(item[1]))
+        sizes_by_kind = {kind: [entry.size for entry in self.entries if entry.kind == kind] for kind in KINDS}
+        ordered = sorted(sizes_by_kind.items(), key=lambda row: -sum(row[1]))
         return {kind: (len(sizes), sum(sizes)) for kind, sizes in ordered if sizes}
 
 
@@ -163,13 +163,13 @@ def to_prune(entries: Iterable[Entry], bound: CacheLimit, now: float) -> tuple[E
     every: Sequence[Entry] = sorted(entries, key=lambda entry: (entry.used, entry.parts))
     free = [entry for entry in every if not entry.busy or now - entry.used > _ABANDONED]
     old = bound.older_than
-    gone = [one for one in free if one.kind == "scratch" or (old is not None and now - one.used > old)]
+    gone = [entry for entry in free if entry.kind == "scratch" or (old is not None and now - entry.used > old)]
     left = sum(entry.size for entry in every) - sum(entry.size for entry in gone)
     for entry in every:
         if bound.most is None or left <= bound.most:
             break
         recent = max(0.0, now - entry.used) < bound.grace
-        if entry.kind in KEPT or recent or not entry.size or (old is not None and now - entry.used > old):
+        if entry.kind in RETAINED_KINDS or recent or not entry.size or (old is not None and now - entry.used > old):
             continue
         gone.append(entry)
         left -= entry.size
@@ -178,7 +178,7 @@ def to_prune(entries: Iterable[Entry], bound: CacheLimit, now: float) -> tuple[E
 
 def remove(cache: OpenFolder, entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
     """Take entries away. Gives those that are gone, and why others aren't, a line each."""
-    gone, kept = [], []
+    gone, reasons = [], []
     going = f".going-{secrets.token_hex(8)}"
     for entry in entries:
         try:
@@ -186,12 +186,12 @@ def remove(cache: OpenFolder, entries: Iterable[Entry]) -> tuple[tuple[Entry, ..
                 _take(cache, part, going)
             gone.append(entry)
         except NotPlain as error:
-            kept.append(str(error))
+            reasons.append(str(error))
         except OSError as error:
-            kept.append(f"{cache.path / entry.parts[-1]} can't be removed: {error.strerror or error}")
+            reasons.append(f"{cache.path / entry.parts[-1]} can't be removed: {error.strerror or error}")
     with suppress(OSError):
         cache.rmdir(going)
-    return tuple(gone), tuple(kept)
+    return tuple(gone), tuple(reasons)
 
 
 def _take(cache: OpenFolder, path: str, going: str) -> None:
@@ -220,11 +220,11 @@ def _empty(folder: OpenFolder, name: str) -> None:
     """Remove a folder and all that is in it. What is still open somewhere stays on some network filesystems, under
     another name, until the next time."""
     with folder.enter(name) as below:
-        for one in below.names():
-            if below.is_folder(one):
-                _empty(below, one)
+        for member in below.names():
+            if below.is_folder(member):
+                _empty(below, member)
             else:
-                below.unlink(one)
+                below.unlink(member)
     folder.rmdir(name)
 
 
@@ -260,7 +260,7 @@ _MARK = ".lock"
 """Of a conda package's mark, beside its folder; without it, rattler takes the folder for nothing."""
 
 
-class _Found(Struct, frozen=True):
+class _Usage(Struct, frozen=True):
     size: int
     used: float
 
@@ -271,11 +271,11 @@ def survey(cache: OpenFolder) -> CacheContents:
     foreign: list[str] = []
     for path in _top(cache):
         name = path.rpartition("/")[2]
-        found = _Walk(cache, path)
-        if found.is_folder and (known := _kind_of(path)):
+        walk = _Walk(cache, path)
+        if walk.is_folder and (known := _kind_of(path)):
             entries += _entries(cache, path, *known)
-        elif found.is_file and "/" not in path and _FILES.fullmatch(name):
-            entries.append(Entry("settings", (path,), found.size, found.used))
+        elif walk.is_file and "/" not in path and _FILES.fullmatch(name):
+            entries.append(Entry("settings", (path,), walk.size, walk.used))
         else:
             foreign.append(path)
     return CacheContents(tuple(entries), tuple(foreign))
@@ -284,8 +284,8 @@ def survey(cache: OpenFolder) -> CacheContents:
 def size_and_use(folder: OpenFolder, name: str, *, alone: bool = False) -> tuple[int, float] | None:
     """Give the bytes of something in a folder, with all that is in it, and when it was used last; None where it went
     away. With `alone`, files with a second name elsewhere don't count."""
-    found = _Walk(folder, name).whole(alone=alone)
-    return None if found is None else (found.size, found.used)
+    usage = _Walk(folder, name).whole(alone=alone)
+    return None if usage is None else (usage.size, usage.used)
 
 
 def _top(cache: OpenFolder) -> Iterator[str]:
@@ -306,10 +306,10 @@ def _entries(cache: OpenFolder, path: str, kind: str, depth: int) -> Iterator[En
         yield from _packages(cache, path)
         return
     for unit in _units(cache, path, depth):
-        found = _Walk(cache, unit).whole()
-        if found is not None:
+        usage = _Walk(cache, unit).whole()
+        if usage is not None:
             busy = kind == "scratch" and depth > 0 and is_running(unit.rpartition("/")[2])
-            yield Entry(kind, (unit,), found.size, found.used, busy)
+            yield Entry(kind, (unit,), usage.size, usage.used, busy)
 
 
 def _packages(cache: OpenFolder, path: str) -> Iterator[Entry]:
@@ -319,9 +319,11 @@ def _packages(cache: OpenFolder, path: str) -> Iterator[Entry]:
         if (unit.endswith(_MARK) and unit.removesuffix(_MARK) in units) or unit.endswith("/.cache.lock"):
             continue
         parts = (f"{unit}{_MARK}", unit) if f"{unit}{_MARK}" in units else (unit,)
-        found = [one for part in parts if (one := _Walk(cache, part).whole())]
-        if found:
-            yield Entry("conda-packages", parts, sum(one.size for one in found), max(one.used for one in found))
+        usages = [usage for part in parts if (usage := _Walk(cache, part).whole())]
+        if usages:
+            yield Entry(
+                "conda-packages", parts, sum(usage.size for usage in usages), max(usage.used for usage in usages)
+            )
 
 
 def _units(cache: OpenFolder, path: str, depth: int) -> Iterator[str]:
@@ -348,30 +350,30 @@ class _Walk:
         self._cache, self._path = cache, path
         above, _, name = path.rpartition("/")
         with cache.descend(above) as folder:
-            self.found, self.is_folder = folder.look(name), folder.is_folder(name)
+            self.status, self.is_folder = folder.look(name), folder.is_folder(name)
 
     @property
     def is_file(self) -> bool:
-        return self.found is not None and stat.S_ISREG(self.found.st_mode)
+        return self.status is not None and stat.S_ISREG(self.status.st_mode)
 
     @property
     def size(self) -> int:
-        return self.found.st_size if self.found is not None and self.is_file else 0
+        return self.status.st_size if self.status is not None and self.is_file else 0
 
     @property
     def used(self) -> float:
-        return self.found.st_mtime if self.found is not None else 0.0
+        return self.status.st_mtime if self.status is not None else 0.0
 
-    def whole(self, *, alone: bool = False) -> _Found | None:
+    def whole(self, *, alone: bool = False) -> _Usage | None:
         """Its bytes with all that is in it, or with `alone` only of what has no second name; None where it went
         away."""
-        if self.found is None:
+        if self.status is None:
             return None
         if not self.is_folder:
-            return _Found(self.size, self.used)
+            return _Usage(self.size, self.used)
         try:
             with self._cache.descend(self._path) as folder:
-                return _Found(_bytes_in(folder, 1 if alone else None), self.used)
+                return _Usage(_bytes_in(folder, 1 if alone else None), self.used)
         except FileNotFoundError:
             return None
 
@@ -380,9 +382,9 @@ def _bytes_in(folder: OpenFolder, names: int | None) -> int:
     """Sum up the bytes of plain files; `names` is how many names a file may have to count, None for any."""
     size = 0
     for name in folder.names():
-        found = folder.look(name)
-        if found is not None and stat.S_ISREG(found.st_mode):
-            size += found.st_size if names is None or found.st_nlink <= names else 0
+        status = folder.look(name)
+        if status is not None and stat.S_ISREG(status.st_mode):
+            size += status.st_size if names is None or status.st_nlink <= names else 0
         elif folder.is_folder(name):
             with folder.enter(name) as below:
                 size += _bytes_in(below, names)

@@ -30,10 +30,10 @@ def meanings() -> Mapping[str, Meaning]:
     """Read the table: every code, in the table's order."""
     table = tomli.loads(TABLE.read_text("utf-8"))
     refused, accepted = table.pop("refused"), table.pop("accepted")
-    found: dict[str, Meaning] = {}
+    by_code: dict[str, Meaning] = {}
     for subject, group in table.items():
         for code, (means, do, *word) in group["codes"].items():
             kind = word[0] if word else group.get("refused", "")
             how = accepted[kind].replace("CODE", code) if kind in accepted else None
-            found[code] = Meaning(code, subject, group["said-by"], means, do, how, refused.get(kind))
-    return found
+            by_code[code] = Meaning(code, subject, group["said-by"], means, do, how, refused.get(kind))
+    return by_code

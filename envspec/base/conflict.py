@@ -67,13 +67,17 @@ class Conflict(Struct, frozen=True):
         """All packages of the proof: of its premises, or whatever it mentions where one of them is unread."""
         if self.of("unread"):
             return self.mentions
-        return frozenset(name for one in self.chain for name in (one.package, one.other) if name)
+        return frozenset(name for premise in self.chain for name in (premise.package, premise.other) if name)
 
     @property
-    def asked(self) -> tuple[str, ...]:
+    def requested(self) -> tuple[str, ...]:
         """The packages that the spec itself asks for, as far as the proof needs them."""
-        return tuple(dict.fromkeys(one.other for one in self.of("requires") if not one.package))
+        return tuple(dict.fromkeys(premise.other for premise in self.of("requires") if not premise.package))
 
     def bounds_on(self, package: str) -> tuple[str, ...]:
         """Give the ranges in which a package is required."""
-        return tuple(dict.fromkeys(one.bound for one in self.of("requires") if one.other == package and one.bound))
+        return tuple(
+            dict.fromkeys(
+                premise.bound for premise in self.of("requires") if premise.other == package and premise.bound
+            )
+        )

@@ -199,11 +199,11 @@ _WILD = 10_000_000
 
 
 def _has_wild_string(source: str) -> bool:
-    """Say whether an f-string has more than so many fields by characters: for each field, Python's parser goes through
-    the string up to there once more, so that 2 MB take half an hour."""
+    """Return whether an f-string has more than so many fields by characters: for each field, Python's parser goes
+    through the string up to there once more, so that 2 MB take half an hour."""
     if source.count("{") * len(source) <= _WILD or not _TEMPLATE.search(source):
         return False
-    literals = (one[0] for one in _LITERAL.finditer(source) if "f" in (one[1] or "").lower())
+    literals = (match[0] for match in _LITERAL.finditer(source) if "f" in (match[1] or "").lower())
     return any((text.count("{") - 2 * text.count("{{")) * len(text) > _WILD for text in literals)
 
 

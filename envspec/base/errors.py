@@ -104,18 +104,18 @@ class Way(Struct, frozen=True):
         """Give both changes as one, the other's where one value is changed twice; None where that is no single one."""
         if self.conda or other.conda or (self.line and other.line) or self.accept or other.accept:
             return None
-        mine, its = asdict(self), asdict(other)
+        mine, theirs = asdict(self), asdict(other)
         joined = {
             name: tuple(dict.fromkeys((*mine[name], *value))) if isinstance(value, tuple) else value or mine[name]
-            for name, value in its.items()
+            for name, value in theirs.items()
         }
-        kept = mine if other.python is None else its
+        of_python = mine if other.python is None else theirs
         note = self.note if self.note == other.note else ""
-        return Way(**{**joined, "python_range": kept["python_range"], "near": False, "note": note})
+        return Way(**{**joined, "python_range": of_python["python_range"], "near": False, "note": note})
 
     @property
     def is_of_machines(self) -> bool:
-        """Whether the machines decide alone whether it works."""
+        """Return whether the machines decide alone whether it works."""
         return self == Way(glibc=self.glibc, note=self.note)
 
     @property
@@ -124,11 +124,13 @@ class Way(Struct, frozen=True):
         if self.near and not self.allow:
             return " ".join(filter(None, (self._words, self.note)))
         taken = {code: [package for of, package in self.accept if of == code] for code, _ in self.accept}
-        reasons = {code: ", ".join(f'{one} = "why"' for one in packages if one) for code, packages in taken.items()}
+        reasons = {
+            code: ", ".join(f'{package} = "why"' for package in packages if package) for code, packages in taken.items()
+        }
         accepted = ", ".join(f"{code} = {{ {of} }}" if of else f'{code} = "why"' for code, of in reasons.items())
         of_any_day = ", ".join(f"[env.exclude-newer-package.{name}]" for name in self.of_any_day)
         python = (self.python_range or "").removeprefix("==") or self.python
-        overrides = ", ".join(f'{{ requirement = "{one}", reason = "why" }}' for one in self.overrides)
+        overrides = ", ".join(f'{{ requirement = "{line}", reason = "why" }}' for line in self.overrides)
         sources = ", ".join(f'{name} = "{index}"' for name, index in self.sources)
         replaced = ", ".join(f'{name} = "why"' for name in self.replaced)
         parts = (
@@ -159,16 +161,20 @@ class Way(Struct, frozen=True):
     @property
     def _words(self) -> str:
         """The packages, the CUDA and the Python of the change, as people say them."""
-        packages = [one.replace(" ", "").replace("==", " ") for one in (self.line, self.conda) if one]
+        packages = [
+            requirement.replace(" ", "").replace("==", " ") for requirement in (self.line, self.conda) if requirement
+        ]
         cuda = [f"CUDA {self.cuda}"] if self.cuda else []
         if packages and cuda and self.bounds:
             packages, cuda = [f"{packages[0]} for {cuda[0]}"], []
         python = [f"Python {self.python}"] if self.python else []
-        return " with ".join((*packages, *cuda, *python, *(one.replace("==", " ") for one in self.bounds)))
+        return " with ".join(
+            (*packages, *cuda, *python, *(requirement.replace("==", " ") for requirement in self.bounds))
+        )
 
 
 def _quote(texts: Iterable[str]) -> str:
-    return ", ".join(f'"{one}"' for one in texts)
+    return ", ".join(f'"{text}"' for text in texts)
 
 
 def format_ways(ways: Iterable[Way], otherwise: str | None = None) -> str | None:
@@ -216,7 +222,7 @@ class EnvspecError(Exception):
         return own
 
     @property
-    def asked(self) -> tuple[str, ...]:
+    def requested(self) -> tuple[str, ...]:
         """The packages of the spec that it is about, as far as it names them."""
         return self.about
 
@@ -280,8 +286,8 @@ class Unsatisfiable(AnswerNo):
         return self.about or tuple(sorted(self.conflict.packages))
 
     @property
-    def asked(self) -> tuple[str, ...]:
-        return self.about or self.conflict.asked
+    def requested(self) -> tuple[str, ...]:
+        return self.about or self.conflict.requested
 
 
 class Infeasible(AnswerNo):
@@ -305,11 +311,11 @@ def parts(error: EnvspecError) -> tuple[EnvspecError, ...]:
 
 def together(errors: Iterable[EnvspecError]) -> EnvspecError:
     """Give one error of several, each told once; of one, itself."""
-    every = {str(one): one for one in errors}
-    several = [one for one in every.values() if isinstance(one, SpecError)]
+    every = {str(error): error for error in errors}
+    spec_errors = [error for error in every.values() if isinstance(error, SpecError)]
     if len(every) == 1:
         return next(iter(every.values()))
-    return SpecErrors(several) if len(several) == len(every) else InfeasibleTargets(every.values())
+    return SpecErrors(spec_errors) if len(spec_errors) == len(every) else InfeasibleTargets(every.values())
 
 
 class WrongBuild(AnswerNo):

@@ -61,9 +61,9 @@ def _origin(direct_url: str | None) -> str | None:
     """Read where pip or uv installed a distribution from (PEP 610); None for an index."""
     if direct_url is None:
         return None
-    found = json.loads(direct_url)
-    vcs = found.get("vcs_info")
-    return f"{vcs['vcs']}+{found['url']}@{vcs['commit_id']}" if vcs else str(found["url"])
+    record = json.loads(direct_url)
+    vcs = record.get("vcs_info")
+    return f"{vcs['vcs']}+{record['url']}@{vcs['commit_id']}" if vcs else str(record["url"])
 
 
 def _of_the_system(folder: object) -> list[str]:

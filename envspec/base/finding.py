@@ -119,7 +119,7 @@ def merge_targets(findings: Iterable[Told], every: Collection[str] = ()) -> tupl
     in which they came. One that holds for `every` target has none.
     """
     targets: dict[Told, dict[str, None]] = {}
-    for one in findings:
-        targets.setdefault(replace(one, targets=()), {}).update(dict.fromkeys(one.targets))
-    found = ((one, tuple(names)) for one, names in targets.items())
-    return tuple(replace(one, targets=() if len(names) == len(every) else names) for one, names in found)
+    for finding in findings:
+        targets.setdefault(replace(finding, targets=()), {}).update(dict.fromkeys(finding.targets))
+    merged = ((finding, tuple(names)) for finding, names in targets.items())
+    return tuple(replace(finding, targets=() if len(names) == len(every) else names) for finding, names in merged)

@@ -15,7 +15,7 @@ except ImportError:
 
 
 def has_flock() -> bool:
-    """Say whether this system locks open files and folders."""
+    """Return whether this system locks open files and folders."""
     return fcntl is not None
 
 

@@ -177,19 +177,19 @@ class OpenFolder:
                 return None
 
     def is_folder(self, name: str) -> bool:
-        found = self.look(name)
-        return found is not None and not _is_link(found) and stat.S_ISDIR(found.st_mode)
+        status = self.look(name)
+        return status is not None and not _is_link(status) and stat.S_ISDIR(status.st_mode)
 
     def refuse_odd(self, name: str) -> os.stat_result | None:
         """Give the status of a plain file; None for no entry. Raises IsADirectoryError for a folder, NotPlain for
         others.
         """
-        found = self.look(name)
-        if found is None or (stat.S_ISREG(found.st_mode) and not _is_link(found)):
-            return found
-        if stat.S_ISDIR(found.st_mode) and not _is_link(found):
+        status = self.look(name)
+        if status is None or (stat.S_ISREG(status.st_mode) and not _is_link(status)):
+            return status
+        if stat.S_ISDIR(status.st_mode) and not _is_link(status):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self.path / name))
-        raise self._not_plain(name, found)
+        raise self._not_plain(name, status)
 
     def read(self, name: str, most: int | None = None) -> bytes | None:
         """Read the bytes of a plain file, no more than `most` of them; None where there is none. Never waits, as for
@@ -205,11 +205,11 @@ class OpenFolder:
         """Open a plain file for reading. Never waits. Raises FileNotFoundError."""
         self.refuse_odd(name)
         file = os.fdopen(self.open_file(name, os.O_RDONLY | _NO_WAIT), "rb")
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
             # exchanged since the first look
             file.close()
-            raise self._not_plain(name, found)
+            raise self._not_plain(name, status)
         return file
 
     def read_at(self, path: str) -> bytes | None:
@@ -229,9 +229,9 @@ class OpenFolder:
             try:
                 return self._open(name, flags | _NO_FOLLOW)
             except OSError:
-                found = self.look(name)
-                if found is not None and _is_link(found):
-                    raise self._not_plain(name, found) from None
+                status = self.look(name)
+                if status is not None and _is_link(status):
+                    raise self._not_plain(name, status) from None
                 raise
 
     def create(self, name: str, *, executable: bool = False) -> BinaryIO:
@@ -267,9 +267,9 @@ class OpenFolder:
         try:
             return OpenFolder(path, self._open(_component(name), _FOLDER | _NO_FOLLOW))
         except OSError as error:
-            found = self.look(name)
-            if found is not None and not stat.S_ISDIR(found.st_mode) and not stat.S_ISREG(found.st_mode):
-                raise self._not_plain(name, found) from None
+            status = self.look(name)
+            if status is not None and not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
+                raise self._not_plain(name, status) from None
             raise error
 
     def _again(self) -> OpenFolder:
@@ -296,12 +296,12 @@ class OpenFolder:
     def _names(self) -> list[str]:
         return os.listdir(self.descriptor)
 
-    def _not_plain(self, name: str, found: os.stat_result) -> NotPlain:
+    def _not_plain(self, name: str, status: os.stat_result) -> NotPlain:
         return NotPlain(
-            f"this is {kind_of(found)}; envspec reads and writes plain files and folders only",
+            f"this is {kind_of(status)}; envspec reads and writes plain files and folders only",
             place=Place(printable(str(self.path / name))),
             hint="find out where it comes from, then remove it"
-            + (", or name the folder that it leads to" if _is_link(found) else ""),
+            + (", or name the folder that it leads to" if _is_link(status) else ""),
         )
 
     @contextmanager
@@ -337,16 +337,16 @@ class _PathFolder(OpenFolder):
         here = self._real
         for part in self._below:
             here = here / part
-            found = os.lstat(here)
-            if _is_link(found) or not stat.S_ISDIR(found.st_mode):
+            status = os.lstat(here)
+            if _is_link(status) or not stat.S_ISDIR(status.st_mode):
                 raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(here))
         return here
 
     def _enter(self, name: str) -> OpenFolder:
-        found = os.lstat(self._at(name))
-        if _is_link(found) or not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
-            raise self._not_plain(name, found)
-        if not stat.S_ISDIR(found.st_mode):
+        status = os.lstat(self._at(name))
+        if _is_link(status) or not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
+            raise self._not_plain(name, status)
+        if not stat.S_ISDIR(status.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         return _PathFolder(self.path / name, self._real, (*self._below, name))
 
@@ -389,11 +389,12 @@ def _component(name: str) -> str:
     return name
 
 
-def _is_link(found: os.stat_result) -> bool:
-    """Say whether this is a symbolic link or, on Windows, any reparse point: junctions and mounted folders are too."""
-    return stat.S_ISLNK(found.st_mode) or bool(getattr(found, "st_file_attributes", 0) & _REPARSE_POINT)
+def _is_link(status: os.stat_result) -> bool:
+    """Return whether this is a symbolic link or, on Windows, any reparse point: junctions and mounted folders are
+    too."""
+    return stat.S_ISLNK(status.st_mode) or bool(getattr(status, "st_file_attributes", 0) & _REPARSE_POINT)
 
 
-def kind_of(found: os.stat_result) -> str:
+def kind_of(status: os.stat_result) -> str:
     """Name the kind of an entry that is no plain file, with its article."""
-    return "a symbolic link" if _is_link(found) else _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+    return "a symbolic link" if _is_link(status) else _KINDS.get(stat.S_IFMT(status.st_mode), "something else")

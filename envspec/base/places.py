@@ -47,7 +47,8 @@ def repository_of(path: str) -> str | None:
 
 
 def is_beside(path: str, page: str) -> bool:
-    """Say whether a file is in the repository of the page that names it, links aside. A page in none may name any."""
+    """Return whether a file is in the repository of the page that names it, links aside. A page in none may name
+    any."""
     root = repository_of(page)
     return root is None or _is_below(os.path.abspath(path), root)
 
@@ -155,7 +156,7 @@ def _path(named: str | os.PathLike[str]) -> Path:
 _ROOT = 0
 
 
-def stranger(found: os.stat_result, user: int | None, *, shared_group: bool = True) -> str | None:
+def stranger(status: os.stat_result, user: int | None, *, shared_group: bool = True) -> str | None:
     """The users besides root and `user` who may write to the entry, in words; None without any.
 
     `user` is a user id; None where the system has none (Windows), and then nothing is told. With `shared_group`, a
@@ -163,12 +164,12 @@ def stranger(found: os.stat_result, user: int | None, *, shared_group: bool = Tr
     """
     if user is None:
         return None
-    if found.st_uid not in (_ROOT, user):
-        return f"another user owns it (uid {found.st_uid})"
-    if found.st_mode & stat.S_IWOTH:
+    if status.st_uid not in (_ROOT, user):
+        return f"another user owns it (uid {status.st_uid})"
+    if status.st_mode & stat.S_IWOTH:
         return "every user may write to it"
-    if found.st_mode & stat.S_IWGRP and shared_group and not _is_own_group(found.st_gid, user):
-        return f"its group may write to it (gid {found.st_gid})"
+    if status.st_mode & stat.S_IWGRP and shared_group and not _is_own_group(status.st_gid, user):
+        return f"its group may write to it (gid {status.st_gid})"
     return None
 
 
@@ -178,7 +179,8 @@ def this_user() -> int | None:
 
 
 def _is_own_group(group: int, user: int) -> bool:
-    """Whether a group is the user's alone, as systems make one for each: of the user's name, and without others."""
+    """Return whether a group is the user's alone, as systems make one for each: of the user's name, and without
+    others."""
     import grp
 
     owner = _account(user)
@@ -228,11 +230,11 @@ def read_site_file(path: str, what: str, hint: str, owner: int | None = None) ->
             return None
         raise _fault(path, f"{what} can't be read: {error.strerror}", hint) from None
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise _fault(path, f"{what} isn't a plain file", hint)
-        for where, one in ((path, found), (os.path.dirname(path), folder)):
-            if who := stranger(one, owner):
+        for where, checked in ((path, status), (os.path.dirname(path), folder)):
+            if who := stranger(checked, owner):
                 raise _fault(where, f"{what} can't be trusted: {who}", hint)
         with open(descriptor, "rb", closefd=False) as file:
             data = file.read(MOST_BYTES + 1)

@@ -96,21 +96,21 @@ def _read_in_time(path: str | Path, descriptor: int, most: int) -> bytes:
 def refuse_odd_file(path: str | Path) -> None:
     """Raise NotPlain for a pipe or a device that another program is about to open; OSError. A socket can't be opened,
     and may be a daemon's of that program."""
-    found = os.stat(path)
-    if not stat.S_ISDIR(found.st_mode) and not stat.S_ISSOCK(found.st_mode):
-        _refuse_odd(path, found)
+    status = os.stat(path)
+    if not stat.S_ISDIR(status.st_mode) and not stat.S_ISSOCK(status.st_mode):
+        _refuse_odd(path, status)
 
 
 def _open(path: str, flags: int) -> int:
     return os.open(path, flags | _NO_WAIT)
 
 
-def _refuse_odd(path: str | Path, found: os.stat_result) -> None:
-    if stat.S_ISDIR(found.st_mode):
+def _refuse_odd(path: str | Path, status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise NotPlain(
-            f"this is {kind_of(found)}; envspec reads plain files only",
+            f"this is {kind_of(status)}; envspec reads plain files only",
             place=_place(path),
             hint="find out where it comes from, then remove it",
         )

@@ -52,8 +52,8 @@ _OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_NA
 
 def find_program(name: str, env: Mapping[str, str]) -> str | None:
     """Find a program in the folders of PATH that don't depend on where the user stands. None where it isn't."""
-    found = shutil.which(name, path=with_absolute_paths(env).get("PATH", os.defpath))
-    return found and os.path.abspath(found)
+    path = shutil.which(name, path=with_absolute_paths(env).get("PATH", os.defpath))
+    return path and os.path.abspath(path)
 
 
 _PLACES = re.compile(
@@ -68,19 +68,19 @@ def with_absolute_paths(env: Mapping[str, str]) -> dict[str, str]:
     """Return an environment whose lists of folders hold absolute ones alone, whose HOME is absolute and whose relative
     XDG folders are left out: programs would read a clone's files as the user's own configuration. uv's empty variables
     go too, with which it doesn't start."""
-    kept = {name: value for name, value in env.items() if name not in _XDG or os.path.isabs(value)}
-    kept = {name: value for name, value in kept.items() if value or not name.startswith("UV_")}
-    for name, value in kept.items():
+    cleaned = {name: value for name, value in env.items() if name not in _XDG or os.path.isabs(value)}
+    cleaned = {name: value for name, value in cleaned.items() if value or not name.startswith("UV_")}
+    for name, value in cleaned.items():
         if value and value[0] not in "/~" and _PLACES.fullmatch(name):
-            kept[name] = os.path.abspath(value)
-    if not os.path.isabs(kept.get("HOME", os.sep)):
-        kept["HOME"] = home_path(env)
+            cleaned[name] = os.path.abspath(value)
+    if not os.path.isabs(cleaned.get("HOME", os.sep)):
+        cleaned["HOME"] = home_path(env)
     for name in _FOLDERS:
         if name in env:
-            kept[name] = os.pathsep.join(each for each in env[name].split(os.pathsep) if os.path.isabs(each))
-    if kept.get("PATH") == "":
-        kept["PATH"] = os.defpath  # an empty one is the working folder, too
-    return kept
+            cleaned[name] = os.pathsep.join(each for each in env[name].split(os.pathsep) if os.path.isabs(each))
+    if cleaned.get("PATH") == "":
+        cleaned["PATH"] = os.defpath  # an empty one is the working folder, too
+    return cleaned
 
 
 class Streams(Struct, frozen=True):
@@ -164,10 +164,10 @@ def git(arguments: Sequence[str], *, fetches: bool = False) -> list[str]:
 def git_environment(env: Mapping[str, str], *, fetches: bool = False) -> dict[str, str]:
     """Make git's environment: it asks no questions, and unless it `fetches`, it speaks English and reaches no
     remote."""
-    kept = {name: value for name, value in env.items() if name not in _OF_HOOKS} | {"GIT_TERMINAL_PROMPT": "0"}
+    cleaned = {name: value for name, value in env.items() if name not in _OF_HOOKS} | {"GIT_TERMINAL_PROMPT": "0"}
     if fetches:
-        return kept
-    return kept | {
+        return cleaned
+    return cleaned | {
         "LC_ALL": "C",
         "GIT_NO_LAZY_FETCH": "1",  # git 2.44 and later
         "GIT_ALLOW_PROTOCOL": "",  # for older ones: no transport may start, whatever the configuration says

@@ -137,8 +137,8 @@ def redact_command(text: str) -> str:
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Say whether an environment variable holds a secret: its value has one, or its name speaks of one. An empty value,
-    a reference to another variable, a switch, a number and a path are none."""
+    """Return whether an environment variable holds a secret: its value has one, or its name speaks of one. An empty
+    value, a reference to another variable, a switch, a number and a path are none."""
     value = value.strip()
     if not value or _REFERENCE.fullmatch(value):
         return False
@@ -177,8 +177,8 @@ def without_credentials(url: str) -> str:
     """Remove the secrets from one URL so that it still works with another login: without user and password, `/t/TOKEN`
     and secret queries.
     """
-    scheme, found, rest = url.partition("://")
-    if not found:
+    scheme, separator, rest = url.partition("://")
+    if not separator:
         return url
     rest = _bare(scheme, rest)
     rest = _TOKEN_FIRST.sub(lambda match: match[1].removesuffix("/t/"), rest)
@@ -188,12 +188,12 @@ def without_credentials(url: str) -> str:
             rest = _EMPTIED.sub("/", pattern.sub(rf"\g<1>{instead}", rest))
     before, fragment_mark, fragment = rest.partition("#")
     path, mark, query = before.partition("?")
-    kept = "&".join(part for part in query.split("&") if not _QUERY.match(f"&{part}"))
-    return f"{scheme}://{path}{mark if kept or not query else ''}{kept}{fragment_mark}{fragment}"
+    plain_query = "&".join(part for part in query.split("&") if not _QUERY.match(f"&{part}"))
+    return f"{scheme}://{path}{mark if plain_query or not query else ''}{plain_query}{fragment_mark}{fragment}"
 
 
 def has_credentials(url: str) -> bool:
-    """Say whether a URL contains a secret."""
+    """Return whether a URL contains a secret."""
     return without_credentials(url) != url
 
 
@@ -227,8 +227,8 @@ def register_url(url: str) -> None:
             register(token)
             _tokens[_authority(_bare(scheme, rest))] = token
         for pattern, _ in _TOKEN_PATHS:
-            if found := pattern.search(_bare(scheme, rest)):
-                register(found[0][len(found[1]) :])
+            if match := pattern.search(_bare(scheme, rest)):
+                register(match[0][len(match[1]) :])
         for _, value in _QUERY.findall(rest):
             register(value)
             register(unquote(value))

@@ -56,7 +56,8 @@ def _sweep(base: Path) -> None:
 
 
 def is_running(name: str) -> bool:
-    """Whether a run may be at the scratch folder of this name: one of this host that lives, or one of another host."""
+    """Return whether a run may be at the scratch folder of this name: one of this host that lives, or one of another
+    host."""
     return not _is_here(name) or _alive(int(name.partition("-")[0]))
 
 

@@ -93,9 +93,9 @@ class Settings(Struct, frozen=True):
         if self.scratch_dir is None:
             return self.cache() / "scratch"
         with suppress(OSError):
-            found = self.scratch_dir.stat()
+            status = self.scratch_dir.stat()
             # as in /tmp, where each may remove only what is their own
-            if found.st_mode & stat.S_ISVTX and found.st_uid in (0, this_user()):
+            if status.st_mode & stat.S_ISVTX and status.st_uid in (0, this_user()):
                 return self.scratch_dir
         return trusted_folder(self.scratch_dir, "[cache] scratch") or self.scratch_dir
 
@@ -280,7 +280,7 @@ def configured_values(env: Mapping[str, str]) -> tuple[tuple[str, str, str], ...
     values = {key_path(path): (toml(value), str(layers.place(path))) for path, value in layers.leaves()}
     if settings.default_from:
         values["mirrors.pypi"] = (toml(settings.default_index), settings.default_from)
-    return tuple((key, *said) for key, said in values.items())
+    return tuple((key, *stated) for key, stated in values.items())
 
 
 def _names(text: str | None) -> tuple[str, ...]:
@@ -294,7 +294,7 @@ def _pip_config(env: Mapping[str, str], home: Path, config_home: Path) -> dict[s
     files = [Path(etc("pip.conf")), home / ".pip" / "pip.conf", config_home / "pip" / "pip.conf"]
     if env.get("PIP_CONFIG_FILE"):
         files.append(Path(env["PIP_CONFIG_FILE"]))
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for path in files:
         parser = ConfigParser(interpolation=None, strict=False)
         try:
@@ -305,25 +305,25 @@ def _pip_config(env: Mapping[str, str], home: Path, config_home: Path) -> dict[s
             register_all(dict(parser.items(name)))
         for section in ("global", "install"):
             if parser.has_section(section):
-                found.update(parser.items(section))
+                settings.update(parser.items(section))
                 if parser.has_option(section, "index-url"):
-                    found["file"] = str(path)
-    return found
+                    settings["file"] = str(path)
+    return settings
 
 
 def _uv_files(env: Mapping[str, str], config_home: Path) -> dict[Path, Mapping[str, Any]]:
     """uv's configuration, the user's before the system's; what can't be read is uv's to report."""
     named = env.get("UV_CONFIG_FILE")
     paths = [Path(named)] if named else [config_home / "uv" / "uv.toml", Path(etc("uv", "uv.toml"))]
-    found: dict[Path, Mapping[str, Any]] = {}
+    tables: dict[Path, Mapping[str, Any]] = {}
     for path in paths:
         try:
             table = read_toml(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, Unreadable):
             continue
         register_all(table)
-        found[path] = table
-    return found
+        tables[path] = table
+    return tables
 
 
 def _uv_default_index(table: Mapping[str, Any]) -> str | None:
@@ -341,16 +341,19 @@ def _trusted_hosts(
 ) -> dict[str, frozenset[str]]:
     """The hosts that the user has bound to names of indexes: in UV_INDEX and UV_DEFAULT_INDEX (`<name>=<url>`), in
     `[[index]]` of uv's configuration, in `[trusted-indexes]` of envspec's."""
-    said = [text.partition("=") for key in ("UV_INDEX", "UV_DEFAULT_INDEX") for text in env.get(key, "").split()]
-    found = [(name, host_of(url)) for name, mark, url in said if mark and "://" in url and "://" not in name]
+    bindings = [text.partition("=") for key in ("UV_INDEX", "UV_DEFAULT_INDEX") for text in env.get(key, "").split()]
+    pairs = [(name, host_of(url)) for name, mark, url in bindings if mark and "://" in url and "://" not in name]
     for table in files:
         listed = table.get("index")
         for index in listed if isinstance(listed, list) else ():
             if isinstance(index, dict) and isinstance(index.get("name"), str) and isinstance(index.get("url"), str):
-                found.append((index["name"], host_of(index["url"])))
-    found += own.items()
-    names = {variable_name(name) for name, _ in found}
-    return {one: frozenset(host for name, host in found if host and variable_name(name) == one) for one in names}
+                pairs.append((index["name"], host_of(index["url"])))
+    pairs += own.items()
+    names = {variable_name(name) for name, _ in pairs}
+    return {
+        own_name: frozenset(host for name, host in pairs if host and variable_name(name) == own_name)
+        for own_name in names
+    }
 
 
 _NO_PYTHON = ("never", "manual", "false")
@@ -359,8 +362,8 @@ _NO_PYTHON = ("never", "manual", "false")
 
 def _uv_setting(env: Mapping[str, str], variable: str, files: Iterable[Mapping[str, Any]], key: str) -> str:
     """One of uv's settings, in small letters: by its variable, else by the first file that has its key."""
-    said = (str(table[key]) for table in files if key in table)
-    return (env.get(variable, "").strip() or next(said, "")).lower()
+    values = (str(table[key]) for table in files if key in table)
+    return (env.get(variable, "").strip() or next(values, "")).lower()
 
 
 # conda's own configuration: the `.condarc` files of this machine and their settings.

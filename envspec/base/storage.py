@@ -21,7 +21,7 @@ OF_THE_MACHINE = frozenset(
     }
 )
 """The errors that say nothing of what is read or written: the disk, a quota, a right or a limit is at fault."""
-_SAID = re.compile(
+_STORAGE_WORDS = re.compile(
     r"No space left on device|Disk quota exceeded|File too large|Read-only file system|Permission denied"
     r"|Operation not permitted|Input/output error|Stale file handle|Too many open files"
 )
@@ -49,10 +49,10 @@ def storage_error(
         # what is written first, beside the file, has a name that tells nobody anything
         where = path
     if error.errno in _IN_THE_WAY:
-        for one in (where, path, *path.parents):
-            if one.is_file():
+        for candidate in (where, path, *path.parents):
+            if candidate.is_file():
                 hint = f"move it away, or give {option} another place"
-                return StorageError("this is a file; a folder is needed", place=Place(str(one)), hint=hint)
+                return StorageError("this is a file; a folder is needed", place=Place(str(candidate)), hint=hint)
         if where.is_dir():
             hint = f"give {option} a file's name" if where == path else f"move it away, or give {option} another place"
             return StorageError("this is a folder; a file is needed", place=Place(str(where)), hint=hint)
@@ -66,24 +66,24 @@ def storage_error(
 
 
 def says_storage(text: str) -> bool:
-    """Say whether a program that failed names a disk, a quota or a right as its reason, and not what it wrote."""
-    return _SAID.search(text) is not None
+    """Return whether a program that failed names a disk, a quota or a right as its reason, and not what it wrote."""
+    return _STORAGE_WORDS.search(text) is not None
 
 
 def _has_no_inodes(path: Path) -> bool:
-    for one in (path, *path.parents):
+    for folder in (path, *path.parents):
         try:
-            found = os.statvfs(one)
+            status = os.statvfs(folder)
         except OSError:
             continue
         # a file system that makes inodes as it goes says 0 of 0
-        return found.f_files > 0 and found.f_favail == 0
+        return status.f_files > 0 and status.f_favail == 0
     return False
 
 
 # A system without more memory or threads for a program: one error, whichever call met it.
 
-_SAID_OF_SHORTAGE = re.compile(
+_SHORTAGE_WORDS = re.compile(
     r"memory allocation of \d+ bytes failed|[Cc]annot allocate memory|[Oo]ut of memory|os error 12\b|MemoryError\b"
     r"|failed to map segment|failed to spawn thread|ThreadPoolBuild|can't spawn worker thread|can't start new thread"
     r"|BlockingIOError: \[Errno 11\]|SystemError: error return without exception set"
@@ -92,11 +92,11 @@ _SAID_OF_SHORTAGE = re.compile(
 Under a limit on memory a thread gets no stack, so what is said of threads may be a matter of memory."""
 
 
-def shortage(program: str, said: str) -> ToolError | None:
+def shortage(program: str, output: str) -> ToolError | None:
     """Make the error for a program that says that the system gave it too little; None where it says something else."""
-    if "Too many open files" in said:
+    if "Too many open files" in output:
         return ToolError(f"{program} reached the system's limit on open files", hint=MORE_FILES)
-    return too_little(program) if _SAID_OF_SHORTAGE.search(said) else None
+    return too_little(program) if _SHORTAGE_WORDS.search(output) else None
 
 
 def refuse_shortage(program: str, error: OSError) -> None:

@@ -18,7 +18,7 @@ of a lock has one.
 
 
 def is_seen(text: str) -> bool:
-    """Say whether a text has no character of UNSEEN."""
+    """Return whether a text has no character of UNSEEN."""
     # most are of printable ASCII, which costs less to see than a search
     return (text.isascii() and text.isprintable()) or not UNSEEN.search(text)
 
@@ -52,8 +52,8 @@ def nearest(word: str, known: Iterable[str], alike: float = 0.6) -> str | None:
     from difflib import get_close_matches
 
     by_lower = {name.lower(): name for name in known}
-    found = get_close_matches(word[:100].lower(), by_lower, n=1, cutoff=alike)
-    return by_lower[found[0]] if found else None
+    matches = get_close_matches(word[:100].lower(), by_lower, n=1, cutoff=alike)
+    return by_lower[matches[0]] if matches else None
 
 
 def byte_size(number: int) -> str:
@@ -84,12 +84,12 @@ _SIZE = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,3}))? ?([A-Za-z]{1,3})")
 
 def bytes_of(text: str) -> int | None:
     """The bytes of a size as people write it ("20 GB", "1.5 GiB"); None for what is no size with its unit."""
-    found = _SIZE.fullmatch(text)
-    unit = _UNITS.get(found[3].lower()) if found else None
-    if found is None or unit is None:
+    match = _SIZE.fullmatch(text)
+    unit = _UNITS.get(match[3].lower()) if match else None
+    if match is None or unit is None:
         return None
-    fraction = found[2] or ""
-    return int(found[1]) * unit + int(int(fraction or 0) * unit / 10 ** len(fraction))
+    fraction = match[2] or ""
+    return int(match[1]) * unit + int(int(fraction or 0) * unit / 10 ** len(fraction))
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:

@@ -207,11 +207,11 @@ class UserConfig(Struct, frozen=True):
     trusted_indexes: Annotated[Mapping[str, str], _HOSTS] = field(default_factory=dict)
     final: Annotated[Mapping[str, Place], _KEYS] = field(default_factory=dict)
 
-    def refuse_other(self, key: str, mine: object, said: object, where: str) -> None:
+    def refuse_other(self, key: str, mine: object, value: object, where: str) -> None:
         """Raise InputError where a variable, or another program's file (`where`), says something else of a key that is
         the site's alone. Nothing said is None."""
         by = _final_place(key, self.final)
-        if by is not None and said is not None and said != mine:
+        if by is not None and value is not None and value != mine:
             hint = f"take it out; `envspec doctor` shows the site's {key}"
             raise InputError(f"{where} says otherwise than {key}, which {by} leaves to the site", hint=hint)
 
@@ -229,8 +229,8 @@ def read_layers(env: Mapping[str, str], home: str) -> Document:
     site, *own = config_paths(env, home)
     text = read_site_file(site, "the site's configuration", _ADMIN)
     merged = parse_toml(text or "", site)
-    said = merged.data.get("final")
-    named = enumerate(said) if isinstance(said, list) else ()
+    final = merged.data.get("final")
+    named = enumerate(final) if isinstance(final, list) else ()
     places = {key: merged.place(("final", index)) for index, name in named if (key := _known_key(name))}
     for path in own:
         try:
@@ -258,10 +258,10 @@ def _known_key(name: object) -> str | None:
     node: Node = FORMAT
     while isinstance(value, dict) and len(value) == 1:
         (key, value), *_ = value.items()
-        found = node.keys.get(key) if isinstance(node, Table) else node.values if isinstance(node, Names) else None
-        if found is None or key == "final":
+        child = node.keys.get(key) if isinstance(node, Table) else node.values if isinstance(node, Names) else None
+        if child is None or key == "final":
             return None
-        path, node = [*path, key], found
+        path, node = [*path, key], child
     return key_path(path)
 
 
@@ -291,8 +291,8 @@ def load_user_config(env: Mapping[str, str], home: str) -> UserConfig:
     checked = Checked(read_layers(env, home), FORMAT)
     final = {where: _known_key(name) for where, name in checked.children("final")}
     for where in (where for where, key in final.items() if key is None):
-        told = f"final: {show(checked.value(*where))} is no key of this file"
-        checked.problem(where, told, 'write it as it stands in its table, for example "cache.max-size"')
+        message = f"final: {show(checked.value(*where))} is no key of this file"
+        checked.problem(where, message, 'write it as it stands in its table, for example "cache.max-size"')
     for where, url in checked.children("mirrors"):
         _judge_mirror(checked, where, str(where[-1]), url)
     site = site_of(checked)
@@ -312,11 +312,11 @@ def _judge_mirror(checked: Checked, path: tuple[str | int, ...], name: str, url:
         checked.problem(path, f"{key_path(path)} is {fault}", _ADDRESS)
     elif of_apt and has_credentials(url):
         # a build's arguments are seen by whoever looks at the image
-        told = f"{key_path(path)} has a login, and builds show what they are given"
-        checked.problem(path, told, "take the login out, or let the site's proxy log in")
+        message = f"{key_path(path)} has a login, and builds show what they are given"
+        checked.problem(path, message, "take the login out, or let the site's proxy log in")
     elif of_apt and not re.fullmatch(r"https?://[A-Za-z0-9._~:/@%+\[\]-]+", url):
-        told = f"{key_path(path)} is {redact(url)!r}, which apt can't be given"
-        checked.problem(path, told, "give an http or https address without blanks, quotes and queries")
+        message = f"{key_path(path)} is {redact(url)!r}, which apt can't be given"
+        checked.problem(path, message, "give an http or https address without blanks, quotes and queries")
 
 
 _ADDRESS = "give the whole address, for example https://mirror.example/simple"
@@ -339,12 +339,12 @@ def address_fault(url: str, schemes: Collection[str] = ("http", "https", "file")
         pass
     # what can't be taken apart may hold a password anywhere before the last @
     register_url(url)
-    *others, last = schemes
-    return f"{redact(url).rpartition('@')[2]!r}, which isn't an {', '.join(others)} or {last} address"
+    *rest, last = schemes
+    return f"{redact(url).rpartition('@')[2]!r}, which isn't an {', '.join(rest)} or {last} address"
 
 
 def _can_be_split(url: str) -> bool:
-    """Whether whoever takes a URL apart later gets through: `http://[` isn't even wrong."""
+    """Return whether whoever takes a URL apart later gets through: `http://[` isn't even wrong."""
     try:
         urlsplit(url)
     except ValueError:

@@ -52,10 +52,10 @@ def build_notes(wheel: OpenWheel) -> BuildNotes:
                 return BuildNotes(match[1], member=info.filename)
     for info in wheel.find(_DEEPSPEED):
         text = _text(wheel, info.filename, budget)
-        torch, its_cuda = (re.search(rf"'{key}': '(\d+\.\d+)'", text) for key in ("version", "cuda_version"))
+        torch_match, cuda_match = (re.search(rf"'{key}': '(\d+\.\d+)'", text) for key in ("version", "cuda_version"))
         # 0.0 is what it writes where nothing was compiled
-        if torch and its_cuda and "0.0" not in (torch[1], its_cuda[1]):
-            return BuildNotes(its_cuda[1], (torch[1],), info.filename)
+        if torch_match and cuda_match and "0.0" not in (torch_match[1], cuda_match[1]):
+            return BuildNotes(cuda_match[1], (torch_match[1],), info.filename)
     libraries = {match[1]: name for info in wheel.members if (match := re.fullmatch(_GRAPHBOLT, name := info.filename))}
     releases = sorted(libraries, key=lambda release: tuple(map(int, release.split("."))))
     return BuildNotes(torch=tuple(releases), member=libraries[releases[-1]]) if releases else BuildNotes()
@@ -124,12 +124,12 @@ def numpy_abi(wheel: OpenWheel) -> NumpyAbi:
         if first.built_for and info.compress_size > budget.packed:
             return first
         try:
-            said = _of(wheel, info, budget)
+            major = _of(wheel, info, budget)
         except BudgetSpent:
             return first if first.built_for else NumpyAbi(complete=False)
-        if said == 2 or (said == 1 and first.built_for):
-            return NumpyAbi(said, info.filename)
-        if said == 1:
+        if major == 2 or (major == 1 and first.built_for):
+            return NumpyAbi(major, info.filename)
+        if major == 1:
             first = NumpyAbi(1, info.filename)
             budget = Budget(min(_SECOND, budget.packed), budget.unpacked)
     return first
@@ -139,5 +139,5 @@ def _of(wheel: OpenWheel, info: ZipInfo, budget: Budget) -> Literal[1, 2] | None
     budget.take(info.compress_size)
     with wheel.open(info) as stream:
         window = Window(stream, can_seek=False, passed=lambda size: budget.take(0, size))
-        found = window.search((_NUMPY_1, _NUMPY_2))
-    return {_NUMPY_1: 1, _NUMPY_2: 2, None: None}[found]
+        marker = window.search((_NUMPY_1, _NUMPY_2))
+    return {_NUMPY_1: 1, _NUMPY_2: 2, None: None}[marker]

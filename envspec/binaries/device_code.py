@@ -75,11 +75,11 @@ class CompiledLibrary(Struct, frozen=True):
     @property
     def cuda(self) -> frozenset[str]:
         """The CUDA majors whose libraries it loads from outside of the wheel."""
-        return frozenset(one for one in self.majors("cudart") | self.majors("cublas") if len(one) == 2)
+        return frozenset(major for major in self.majors("cudart") | self.majors("cublas") if len(major) == 2)
 
     def majors(self, library: str) -> frozenset[str]:
         """Give the majors of a library that it loads from outside of the wheel."""
-        return frozenset(one.partition(".")[2] for one in self.loads if one.partition(".")[0] == library)
+        return frozenset(load.partition(".")[2] for load in self.loads if load.partition(".")[0] == library)
 
     @property
     def only(self) -> str | None:
@@ -88,16 +88,16 @@ class CompiledLibrary(Struct, frozen=True):
         return named[1] if named else None
 
 
-class DeviceCode(Struct, frozen=True):
+class DeviceCode(Struct, frozen=True, rename={"listed": "said"}):
     """libraries  those that hold device code of CUDA's or HIP's, or load CUDA's libraries, in the order of their names
-    said       whether the wheel's maker wrote the architectures down, rather than that code was found
+    listed     whether the wheel's maker wrote the architectures down, rather than that code was found
     complete   whether all was read
     read       bytes of the wheel that were read for it, packed
     versions   the CUDA versions in the names of its libraries, of which a loader chooses one ("12.8")
     """
 
     libraries: tuple[CompiledLibrary, ...] = ()
-    said: bool = False
+    listed: bool = False
     complete: bool = True
     read: int = 0
     versions: tuple[_Cuda, ...] = ()
@@ -111,18 +111,18 @@ def device_code(wheel: OpenWheel, *, to_the_end: bool = False) -> DeviceCode:
     for info in wheel.find(_TORCH):
         return _flags_of_torch(wheel, info)
     for info in wheel.find(_TENSORFLOW):
-        if said := _read_tensorflow_code(wheel, info):
-            return said
+        if code := _read_tensorflow_code(wheel, info):
+            return code
     budget = Budget(ALL_PACKED, ALL_UNPACKED) if to_the_end else Budget(PACKED, UNPACKED)
-    left, found, complete = budget.packed, list[CompiledLibrary](), True
-    compiled = sorted(filter(_may_hold_code, wheel.members), key=lambda one: (one.compress_size, one.filename))
+    left, libraries, complete = budget.packed, list[CompiledLibrary](), True
+    compiled = sorted(filter(_may_hold_code, wheel.members), key=lambda info: (info.compress_size, info.filename))
     names = (_OF_CUDA.search(PurePosixPath(info.filename).name) for info in compiled)
     versions = tuple(sorted({f"{name[1]}.{name[2]}" for name in names if name}))
     for number, info in enumerate(compiled):
         # of libraries for different CUDAs each is asked
         # each has its share, and what small ones leave of theirs is for the larger
         most = left // (len(compiled) - number)
-        if not (to_the_end or versions) and any(one.sm for one in found):
+        if not (to_the_end or versions) and any(compiled_library.sm for compiled_library in libraries):
             most = min(most, _ENOUGH - (budget.packed - left))
         if most <= 0 or budget.unpacked <= 0:
             complete = False
@@ -132,8 +132,8 @@ def device_code(wheel: OpenWheel, *, to_the_end: bool = False) -> DeviceCode:
         complete = complete and library.complete
         held = library.modules or library.named or library.loads or library.hip is not None
         if held and not library.profiles:
-            found.append(_compiled_library(library))
-    return DeviceCode(_without_own(found, wheel), complete=complete, read=budget.packed - left, versions=versions)
+            libraries.append(_compiled_library(library))
+    return DeviceCode(_without_own(libraries, wheel), complete=complete, read=budget.packed - left, versions=versions)
 
 
 class PublishedCode(Struct, frozen=True):
@@ -163,7 +163,8 @@ _OF_GPUS = re.compile(
 
 
 def speaks_of_gpus(names: Iterable[str]) -> bool:
-    """Say whether the names of a wheel's files promise code for GPUs: of compiled files, or files of nothing else."""
+    """Return whether the names of a wheel's files promise code for GPUs: of compiled files, or files of nothing
+    else."""
     return any(
         name.endswith((".cubin", ".fatbin")) or (_COMPILED.search(name) and _OF_GPUS.search(name)) for name in names
     )
@@ -209,29 +210,31 @@ def _compiled_library(library: Library) -> CompiledLibrary:
     )
 
 
-def _without_own(found: Iterable[CompiledLibrary], wheel: OpenWheel) -> tuple[CompiledLibrary, ...]:
+def _without_own(libraries: Iterable[CompiledLibrary], wheel: OpenWheel) -> tuple[CompiledLibrary, ...]:
     """Leave out the libraries that lie in the wheel itself, under their own names or under those that auditwheel gave
     them. cuBLAS comes with CUDA's runtime. cuDNN's first library alone, as ctranslate2 4.4.0 has it, loads the others
     from outside."""
     names = [PurePosixPath(info.filename).name for info in wheel.members]
     own = {f"{match[1]}.{match[2]}" for name in names if (match := _OWN.fullmatch(name))}
-    own |= {one.replace("cudart", "cublas") for one in own}
+    own |= {library.replace("cudart", "cublas") for library in own}
     parts = any(name.startswith("libcudnn_") for name in names)
-    outside = {one for one in own if one.startswith("cudnn") and not parts}
+    outside = {library for library in own if library.startswith("cudnn") and not parts}
 
-    def loads_of(one: CompiledLibrary) -> tuple[str, ...]:
-        return tuple(sorted({*one.loads} - own | (outside if one.sm else set())))
+    def loads_of(library: CompiledLibrary) -> tuple[str, ...]:
+        return tuple(sorted({*library.loads} - own | (outside if library.sm else set())))
 
-    return tuple(replace(one, loads=loads_of(one)) for one in sorted(found, key=lambda one: one.member))
+    return tuple(
+        replace(library, loads=loads_of(library)) for library in sorted(libraries, key=lambda library: library.member)
+    )
 
 
 def _flags_of_torch(wheel: OpenWheel, info: ZipInfo) -> DeviceCode:
     budget, before = Budget(PACKED, UNPACKED), b""
     with wheel.open(info) as stream:
         while chunk := stream.read(1 << 20):
-            if found := _FLAGS.search(before + chunk):
-                one = _library_from_flags(info.filename, found[0][:-1].decode().split())
-                return DeviceCode((one,), said=True, read=wheel.bytes_read(info))
+            if flags := _FLAGS.search(before + chunk):
+                library = _library_from_flags(info.filename, flags[0][:-1].decode().split())
+                return DeviceCode((library,), listed=True, read=wheel.bytes_read(info))
             budget.unpacked -= len(chunk)
             if budget.unpacked <= 0 or wheel.bytes_read(info) > budget.packed:
                 break
@@ -247,9 +250,9 @@ def _read_tensorflow_code(wheel: OpenWheel, info: ZipInfo) -> DeviceCode | None:
         return None
     listed = re.search(r"cuda_compute_capabilities['\"][:,] \[([^\]]{0,999})\]", text)
     if listed is None:
-        return DeviceCode(said=True) if re.search(r"is_cuda_build['\"][:,] False", text) else None
+        return DeviceCode(listed=True) if re.search(r"is_cuda_build['\"][:,] False", text) else None
     return DeviceCode(
-        (_library_from_flags(info.filename, re.findall(r"(?:sm|compute)_\d{2,3}[af]?", listed[1])),), said=True
+        (_library_from_flags(info.filename, re.findall(r"(?:sm|compute)_\d{2,3}[af]?", listed[1])),), listed=True
     )
 
 
@@ -263,4 +266,4 @@ def _library_from_flags(member: str, flags: Iterable[str]) -> CompiledLibrary:
 
 
 def _texts(architectures: Iterable[Architecture]) -> tuple[str, ...]:
-    return tuple(f"{one.capability}{one.feature}" for one in architectures)
+    return tuple(f"{architecture.capability}{architecture.feature}" for architecture in architectures)

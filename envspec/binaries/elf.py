@@ -99,8 +99,8 @@ def read_dynamic(stream: Seekable, machine: int, concerns: Callable[[bytes], obj
     dynamic = next((segment for segment in segments if segment.kind == _DYNAMIC), None)
     if dynamic is None:
         return None
-    facts = _Reader(file, head, tuple(one for one in segments if one.kind == _LOAD), dynamic).facts(concerns)
-    return replace(facts, program=any(one.kind == _INTERPRETER for one in segments))
+    facts = _Reader(file, head, tuple(part for part in segments if part.kind == _LOAD), dynamic).facts(concerns)
+    return replace(facts, program=any(part.kind == _INTERPRETER for part in segments))
 
 
 class _Segment(NamedTuple):
@@ -123,10 +123,10 @@ class _File:
             self._stream.seek(offset)
             self._begin, self._block = offset, self._stream.read(max(size, _BLOCK))
         at = offset - self._begin
-        found = self._block[at : at + size]
-        if len(found) < size:
+        block = self._block[at : at + size]
+        if len(block) < size:
             raise MalformedElf("it ends early")
-        return found
+        return block
 
 
 def _segments(file: _File, head: bytes) -> Iterator[_Segment]:
@@ -156,27 +156,27 @@ class _Reader:
             if not tag:
                 break
             self._all.append((tag, value))
-        self._one = _Entries(self._all)
+        self._by_tag = _Entries(self._all)
 
     def facts(self, concerns: Callable[[bytes], object]) -> DynamicFacts:
-        count = self._symbol_count() if _SYMTAB in self._one else 0
+        count = self._symbol_count() if _SYMTAB in self._by_tag else 0
         # in the order in which they lie there: a compressed member is then read on and on
-        wanted = sorted(
+        spans = sorted(
             (self._offset(tag), size, tag)
-            for tag, size in ((_SYMTAB, count * _SYMBOL.size), (_STRTAB, self._one.get(_STRSZ, 0)))
+            for tag, size in ((_SYMTAB, count * _SYMBOL.size), (_STRTAB, self._by_tag.get(_STRSZ, 0)))
             if size
         )
-        tables = {tag: self._file.read(offset, size) for offset, size, tag in wanted}
+        tables = {tag: self._file.read(offset, size) for offset, size, tag in spans}
         names = _Names(tables.get(_STRTAB, b""))
         undefined, exported = _symbols(tables.get(_SYMTAB, b""), names, concerns)
         # as they lie in the file, too: the linkers write what is offered first
         offered = tuple(islice(self._offered_versions(names), _MOST))
         versions = tuple(islice(self._needed_versions(names), _MOST))
-        search = self._one.get(_RUNPATH, self._one.get(_RPATH))
+        search = self._by_tag.get(_RUNPATH, self._by_tag.get(_RPATH))
         return DynamicFacts(
-            names.text(self._one[_SONAME]) if _SONAME in self._one else None,
+            names.text(self._by_tag[_SONAME]) if _SONAME in self._by_tag else None,
             tuple(names.text(value) for tag, value in self._all if tag == _NEEDED),
-            tuple(one for one in names.text(search).split(":") if one) if search is not None else (),
+            tuple(folder for folder in names.text(search).split(":") if folder) if search is not None else (),
             versions,
             offered,
             undefined,
@@ -184,17 +184,17 @@ class _Reader:
         )
 
     def _offset(self, tag: int) -> int:
-        address = self._one[tag]
-        for one in self._loaded:
-            if one.address <= address < one.address + one.size:
-                return one.offset + address - one.address
+        address = self._by_tag[tag]
+        for segment in self._loaded:
+            if segment.address <= address < segment.address + segment.size:
+                return segment.offset + address - segment.address
         raise MalformedElf("its dynamic section points outside of what is loaded")
 
     def _symbol_count(self) -> int:
         """Count the dynamic symbols, which no entry tells."""
-        if _GNU_HASH in self._one and (count := self._count_by_gnu_hash()):
+        if _GNU_HASH in self._by_tag and (count := self._count_by_gnu_hash()):
             return count
-        if _HASH in self._one:
+        if _HASH in self._by_tag:
             return int(struct.unpack("<II", self._file.read(self._offset(_HASH), 8))[1])
         return self._count_by_sections()
 
@@ -220,15 +220,15 @@ class _Reader:
         table = self._file.read(offset, size * count)
         for number in range(count):
             kind, address, length = struct.unpack_from("<4xI8xQ8xQ", table, size * number)
-            if kind == _DYNSYM and address == self._one[_SYMTAB]:
+            if kind == _DYNSYM and address == self._by_tag[_SYMTAB]:
                 return int(length) // _SYMBOL.size
         raise MalformedElf("it doesn't say how many symbols it has")
 
     def _needed_versions(self, names: _Names) -> Iterator[NeededVersions]:
-        if _VERNEED not in self._one:
+        if _VERNEED not in self._by_tag:
             return
         at = self._offset(_VERNEED)
-        for _ in range(min(self._one.get(_VERNEEDNUM, 0), _MOST)):
+        for _ in range(min(self._by_tag.get(_VERNEEDNUM, 0), _MOST)):
             _, count, library, first, following = struct.unpack("<HHIII", self._file.read(at, 16))
             versions, inner = [], at + first
             for _ in range(count):
@@ -244,10 +244,10 @@ class _Reader:
             at += following
 
     def _offered_versions(self, names: _Names) -> Iterator[str]:
-        if _VERDEF not in self._one:
+        if _VERDEF not in self._by_tag:
             return
         at = self._offset(_VERDEF)
-        for _ in range(min(self._one.get(_VERDEFNUM, 0), _MOST)):
+        for _ in range(min(self._by_tag.get(_VERDEFNUM, 0), _MOST)):
             auxiliary, following = struct.unpack("<12xII", self._file.read(at, 20))
             yield names.text(struct.unpack("<I", self._file.read(at + auxiliary, 4))[0])
             if not following:

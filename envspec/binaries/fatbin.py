@@ -55,7 +55,7 @@ class Code(Struct, frozen=True):
         return f"{prefix}_{self.architecture}"
 
     def runs_on(self, gpu: Architecture, cuda: str | None = None) -> bool:
-        """Say whether a GPU of this compute capability can load the code. The driver compiles PTX on loading.
+        """Return whether a GPU of this compute capability can load the code. The driver compiles PTX on loading.
 
         `cuda` is the version that compiled the code, None if unknown.
         """

@@ -33,9 +33,9 @@ _MOST = 1 << 16
 def read_bundle(window: Window) -> frozenset[str] | None:
     """Read the bundle at the window's position and move past its magic: the GPUs that it has code for ("gfx90a"). None
     for one without any, and where the magic stood in other data, as in clang itself."""
-    found = _gpus(window.peek(_MOST))
+    gpus = _gpus(window.peek(_MOST))
     window.skip(len(BUNDLE))
-    return found or None
+    return gpus or None
 
 
 def read_compressed_bundle(window: Window) -> frozenset[str] | None:
@@ -58,7 +58,7 @@ def read_compressed_bundle(window: Window) -> frozenset[str] | None:
 
 
 def is_code_object(head: bytes) -> bool:
-    """Say whether an ELF file is code for AMD's GPUs, by its first 20 bytes."""
+    """Return whether an ELF file is code for AMD's GPUs, by its first 20 bytes."""
     return len(head) >= 20 and struct.unpack_from("<H", head, 18) == (EM_AMDGPU,)
 
 
@@ -66,15 +66,15 @@ def _gpus(head: bytes) -> frozenset[str]:
     if not head.startswith(BUNDLE) or len(head) < len(BUNDLE) + 8:
         return frozenset()
     (count,) = struct.unpack_from("<Q", head, len(BUNDLE))
-    at, found = len(BUNDLE) + 8, set[str]()
+    at, gpus = len(BUNDLE) + 8, set[str]()
     for _ in range(min(count, 1000)):
         _, size, length = struct.unpack_from("<QQQ", head, at) if at + 24 <= len(head) else (0, 0, 0)
         triple = head[at + 24 : at + 24 + length]
         if length > 255 or len(triple) < length:
             break
         if match := _TRIPLE.match(triple.decode("ascii", "replace")):
-            found |= {match["gpu"]} if size else set()
+            gpus |= {match["gpu"]} if size else set()
         elif not re.fullmatch(rb"[\w.+:-]+", triple):
             break
         at += 24 + length
-    return frozenset(found)
+    return frozenset(gpus)

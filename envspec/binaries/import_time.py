@@ -55,16 +55,16 @@ def modules_importing_at_start(wheel: OpenWheel, package: str) -> ImportTime:
 
 def imports_at_start(wheel: OpenWheel, packages: Collection[str]) -> Mapping[str, ImportTime]:
     """Find `modules_importing_at_start` for each of several packages. Raises UnreadableWheel."""
-    found = dict.fromkeys(packages, ImportTime())
+    nothing = dict.fromkeys(packages, ImportTime())
     python = _python_of(wheel)
     # setuptools finds what lies in its `_vendor` as if it were installed
-    asked = set(packages) - {name.rpartition("._vendor.")[2] for name, _ in python}
-    sources = _sources(wheel, python) if asked else {}
+    searched = set(packages) - {name.rpartition("._vendor.")[2] for name, _ in python}
+    sources = _sources(wheel, python) if searched else {}
     if sources is None:
-        return {**found, **dict.fromkeys(asked, ImportTime(complete=False))}
+        return {**nothing, **dict.fromkeys(searched, ImportTime(complete=False))}
     modules = _Modules(sources)
-    named = {package for package in asked if _may_import(modules, sources, package)}
-    return {**found, **(_from_roots(modules, _roots(wheel, sources), named) if named else {})}
+    named = {package for package in searched if _may_import(modules, sources, package)}
+    return {**nothing, **(_from_roots(modules, _roots(wheel, sources), named) if named else {})}
 
 
 def find_guarded_modules(wheel: OpenWheel, modules: Collection[str]) -> frozenset[str]:
@@ -74,27 +74,27 @@ def find_guarded_modules(wheel: OpenWheel, modules: Collection[str]) -> frozense
     sources = (_sources(wheel, _python_of(wheel)) if modules else None) or {}
     read, guarded = _Modules(sources), set[str]()
     for name, source in sources.items():
-        named = {one for one in modules if one.rpartition(".")[2].encode() in source}
+        named = {module for module in modules if module.rpartition(".")[2].encode() in source}
         guarded |= named & {*read.caught_imports(name)} if named and b"except" in source else set()
     started = _from_roots(read, _roots(wheel, sources), guarded) if guarded else {}
-    return frozenset(name for name, one in started.items() if one.complete and not one.modules)
+    return frozenset(name for name, imports in started.items() if imports.complete and not imports.modules)
 
 
 def _may_import(modules: _Modules, sources: Mapping[str, bytes], package: str) -> bool:
-    """Say whether a module imports a package, wherever it lies; where many have its name, one of them will."""
+    """Return whether a module imports a package, wherever it lies; where many have its name, one of them will."""
     holding = [name for name in sources if package.encode() in sources[name]]
     return len(holding) > _MANY or any(_imports(modules, name, package) for name in holding)
 
 
-def _sources(wheel: OpenWheel, found: Sequence[tuple[str, ZipInfo]]) -> dict[str, bytes] | None:
+def _sources(wheel: OpenWheel, modules: Sequence[tuple[str, ZipInfo]]) -> dict[str, bytes] | None:
     """The modules by name, packages by their own; None for more than the bounds allow."""
     budget = Budget(PACKED, UNPACKED)
     try:
         Budget(PACKED, UNPACKED).take(
-            sum(info.compress_size for _, info in found), sum(info.file_size for _, info in found)
+            sum(info.compress_size for _, info in modules), sum(info.file_size for _, info in modules)
         )
         # in the order in which they lie there: a remote file is then read on and on
-        ordered = sorted(found, key=lambda one: one[1].header_offset)
+        ordered = sorted(modules, key=lambda module: module[1].header_offset)
         return {
             f"{name}.__init__" if info.filename.endswith("/__init__.py") else name: wheel.read(info, budget)
             for name, info in ordered
@@ -137,7 +137,7 @@ def _roots(wheel: OpenWheel, sources: Mapping[str, bytes]) -> list[str]:
 
 def _from_roots(modules: _Modules, roots: list[str], packages: Collection[str]) -> dict[str, ImportTime]:
     seen: set[str] = set()
-    found: dict[str, set[str]] = {package: set() for package in packages}
+    importers: dict[str, set[str]] = {package: set() for package in packages}
     left, complete = list(roots), True
     while left:
         name = modules.real(left.pop())
@@ -151,13 +151,13 @@ def _from_roots(modules: _Modules, roots: list[str], packages: Collection[str]) 
             left += [*_above(imported), imported]
         for package in packages:
             if _imports(modules, name, package):
-                found[package].add(name.removesuffix(".__init__"))
-    return {package: ImportTime(tuple(sorted(some)), complete) for package, some in found.items()}
+                importers[package].add(name.removesuffix(".__init__"))
+    return {package: ImportTime(tuple(sorted(some)), complete) for package, some in importers.items()}
 
 
 def _imports(modules: _Modules, name: str, package: str) -> bool:
-    """Say whether a module imports a package, or a module of it, as it is imported."""
-    return any(one == package or one.startswith(f"{package}.") for one in modules.imports(name))
+    """Return whether a module imports a package, or a module of it, as it is imported."""
+    return any(imported == package or imported.startswith(f"{package}.") for imported in modules.imports(name))
 
 
 class _Modules:
@@ -178,14 +178,16 @@ class _Modules:
 
     def caught_imports(self, name: str) -> Iterator[str]:
         """The modules that a module imports, wherever it does, where it catches their ImportError and raises none."""
-        for tried in (one for statement in self._body(name) for one in ast.walk(statement) if isinstance(one, ast.Try)):
-            raising = (isinstance(one, ast.Raise) for handler in tried.handlers for one in ast.walk(handler))
+        for tried in (
+            node for statement in self._body(name) for node in ast.walk(statement) if isinstance(node, ast.Try)
+        ):
+            raising = (isinstance(node, ast.Raise) for handler in tried.handlers for node in ast.walk(handler))
             if any(map(_catches, tried.handlers)) and not any(raising):
-                for statement in (one for top in tried.body for one in ast.walk(top) if isinstance(one, ast.stmt)):
+                for statement in (node for top in tried.body for node in ast.walk(top) if isinstance(node, ast.stmt)):
                     yield from _names(statement, _package(name))
 
     def _read(self, name: str) -> list[str]:
-        return [found for statement in _straight(self._body(name)) for found in _names(statement, _package(name))]
+        return [imported for statement in _straight(self._body(name)) for imported in _names(statement, _package(name))]
 
     def _body(self, name: str) -> list[ast.stmt]:
         source = self._sources[name]

@@ -65,8 +65,8 @@ def _prefix(path: Path, progress: Progress) -> Inspection:
     def note(shown: str, error: OSError) -> None:
         unread.append(f"{shown}: {error.strerror or error}")
 
-    found = list(fatbin.below(path, note))
-    return _gather(path, "prefix", found, progress, unread, note)
+    members = list(fatbin.below(path, note))
+    return _gather(path, "prefix", members, progress, unread, note)
 
 
 def _wheel(path: Path, file: IO[bytes], progress: Progress) -> Inspection:
@@ -74,11 +74,11 @@ def _wheel(path: Path, file: IO[bytes], progress: Progress) -> Inspection:
     try:
         with zipfile.ZipFile(file) as archive:
             _check(path, archive)
-            found = _gather(path, "wheel", list(fatbin.in_wheel(archive)), progress)
+            inspection = _gather(path, "wheel", list(fatbin.in_wheel(archive)), progress)
             cuda = compiler_major(path.name, build_notes(OpenWheel(archive)).cuda)
-            libraries = tuple(replace(one, cuda=one.cuda or cuda) for one in found.libraries)
+            libraries = tuple(replace(library, cuda=library.cuda or cuda) for library in inspection.libraries)
             variant, unread = _variant(archive)
-            return replace(found, libraries=libraries, variant=variant, unread=(*found.unread, *unread))
+            return replace(inspection, libraries=libraries, variant=variant, unread=(*inspection.unread, *unread))
     except UnreadableWheel as error:
         raise _wrong(path, f"the wheel is damaged or cut off: {error}", "download it again") from None
     except (OSError, *_BROKEN) as error:
@@ -118,7 +118,7 @@ def _check(path: Path, archive: zipfile.ZipFile) -> None:
 def _gather(
     path: Path,
     kind: str,
-    found: list[Member],
+    members: list[Member],
     progress: Progress,
     unread: list[str] | None = None,
     note: Callable[[str, OSError], None] | None = None,
@@ -131,7 +131,7 @@ def _gather(
             raise InterruptedError
         progress.came(size)
 
-    def one(member: Member) -> Library | None:
+    def scan_member(member: Member) -> Library | None:
         try:
             with member.open() as stream:
                 return scan(Window(stream, can_seek=member.on_disk, passed=count), member.path, member.size)
@@ -141,17 +141,17 @@ def _gather(
             note(member.path, error)
             return None
 
-    progress.phase("reading", sum(member.size for member in found))
+    progress.phase("reading", sum(member.size for member in members))
     with ThreadPoolExecutor(THREADS) as pool:
         try:
-            scanned = list(pool.map(one, sorted(found, key=lambda member: -member.size)))
+            scanned = list(pool.map(scan_member, sorted(members, key=lambda member: -member.size)))
         except BaseException:
             stopped.set()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     libraries = _by_folder(library for library in scanned if library is not None and library.modules)
     amd = tuple(sorted(library.path for library in scanned if library is not None and library.hip is not None))
-    return Inspection(str(path), kind, len(found), libraries, tuple(sorted(unread or ())), hip=amd)
+    return Inspection(str(path), kind, len(members), libraries, tuple(sorted(unread or ())), hip=amd)
 
 
 def _by_folder(libraries: Iterable[Library]) -> tuple[Library, ...]:

@@ -41,7 +41,7 @@ _NVIDIAS_LIBRARIES = re.compile(
 
 
 def is_library_of_nvidias(path: str) -> bool:
-    """Say whether a file is a library of CUDA's, cuDNN, NCCL or TensorRT, by its exact name: libcudf and libcuvs are
+    """Return whether a file is a library of CUDA's, cuDNN, NCCL or TensorRT, by its exact name: libcudf and libcuvs are
     RAPIDS' own. Source: the files in the wheels of nvidia-*-cu12, nvidia-* for CUDA 13 and tensorrt-cu12-libs."""
     return _NVIDIAS_LIBRARIES.fullmatch(path.rpartition("/")[2]) is not None
 
@@ -92,8 +92,8 @@ class Library(Struct, frozen=True):
 
     @property
     def profiles(self) -> bool:
-        """Whether its code is for profiling alone: CUPTI carries cubins that it puts into what it profiles, and works
-        on GPUs that none of them is for."""
+        """Return whether its code is for profiling alone: CUPTI carries cubins that it puts into what it profiles, and
+        works on GPUs that none of them is for."""
         return _PROFILING.match(PurePosixPath(self.path).name) is not None
 
     @property
@@ -182,16 +182,17 @@ def scan(window: Window, path: str, size: int, most: int | None = None) -> Libra
 
 
 def _compiler(named: Iterable[CudaNamed], path: str) -> str | None:
-    """Tell the CUDA major that compiled a library; None where it names several, as one that can load any of them."""
-    majors = {one.major for one in named} or set(_PLACE.findall(path))
+    """Find the CUDA major that compiled a library; None where it names several, as one that can load any of them."""
+    majors = {name.major for name in named} or set(_PLACE.findall(path))
     return majors.pop() if len(majors) == 1 else None
 
 
-def compiler_major(wheel: str, said: str | None) -> str | None:
-    """Tell the CUDA major that compiled what is in a wheel, by its file name or by what is `said` in it ("12.8")."""
+def compiler_major(wheel: str, version: str | None) -> str | None:
+    """Find the CUDA major that compiled a wheel's libraries, by its file name or by the `version` in its notes
+    ("12.8")."""
     label = label_of("", wheel)
     named = (label and label.cuda_major) or next(iter(_PLACE.findall(wheel)), None)
-    return named or (said.partition(".")[0] if said else None)
+    return named or (version.partition(".")[0] if version else None)
 
 
 def merge(path: str, parts: list[Library]) -> Library:

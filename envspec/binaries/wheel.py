@@ -165,7 +165,7 @@ def commands_of(text: str) -> Iterator[tuple[str, str]]:
 
 
 def command_content(runs: str) -> str:
-    """Say what tells a command's content from another's: what it runs."""
+    """Describe a command's content by the function that it runs."""
     return f"runs {''.join(runs.partition('[')[0].split())}"
 
 
@@ -184,15 +184,15 @@ def installed_paths(wheel: OpenWheel) -> Mapping[str, str]:
     except BudgetSpent:
         return {}
     hashes = {name: digest for name, digest, _ in record_rows(texts.get("RECORD", ""))}
-    found: dict[str, str] = {}
+    contents: dict[str, str] = {}
     for info in wheel.members:
         top = info.filename.partition("/")[0]
         place = installed_path(info.filename) if top.endswith(".data") else info.filename
         if place and not top.endswith(".dist-info"):
-            found[place] = hashes.get(info.filename) or f"crc32={info.CRC:08x} {info.file_size}"
+            contents[place] = hashes.get(info.filename) or f"crc32={info.CRC:08x} {info.file_size}"
     for command, runs in commands_of(texts.get("entry_points.txt", "")):
-        found[f"{PREFIX}/bin/{command}"] = command_content(runs)
-    return found
+        contents[f"{PREFIX}/bin/{command}"] = command_content(runs)
+    return contents
 
 
 def untrue_rows(path: Path) -> frozenset[str]:

@@ -138,8 +138,8 @@ def _newest(attempt: _Attempt, draft: Draft) -> str | None:
     day, verdict, target = draft.day, attempt.verdicts[0], attempt.targets[0]
     variant = torch_builds.variant_of(target.cuda)
     held = torch_builds.lockable(target.platform, variant, attempt.python[:4].rstrip("."))[::-1]
-    if verdict.wanted is not None:
-        by_conda = verdict.wanted.channel == "conda"
+    if verdict.requirement is not None:
+        by_conda = verdict.requirement.channel == "conda"
         held = tuple(one for one in verdict.feasible if by_conda or one in held)
     elif day is None:
         return None

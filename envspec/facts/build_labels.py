@@ -111,7 +111,7 @@ class BuildLabel(Struct, frozen=True):
         return f"CUDA {self.cuda}" if self.cuda else self.other
 
     def fits_torch(self, torch: str) -> bool:
-        """Say whether the label admits a torch, by its release without the patch."""
+        """Return whether the label admits a torch, by its release without the patch."""
         least = min(self.torch, key=numbers, default=torch)
         return not self.torch or torch in self.torch or (self.or_newer and numbers(torch) >= numbers(least))
 
@@ -124,35 +124,38 @@ def label_of(version: str, file: str | None = None) -> BuildLabel | None:
     if not local and file is not None:
         local = "".join(parts[1:2]).partition("+")[2]
     # an abi3 wheel is for other Pythons, too
-    tags = [one for one in parts[-3:-1] if re.fullmatch(r"cp3\d+t?", one)]
+    tags = [tag for tag in parts[-3:-1] if re.fullmatch(r"cp3\d+t?", tag)]
     python = f"3.{tags[0][3:].rstrip('t')}" if len(tags) == 2 else None
     return _read(re.sub(r"[-_]", ".", local.lower()), python) if local else None
 
 
 @lru_cache(maxsize=1024)
 def _read(local: str, python: str | None) -> BuildLabel | None:
-    said: dict[str, list[tuple[int, ...]]] = {}
+    numbers: dict[str, list[tuple[int, ...]]] = {}
     unread = _bare_cuda(local)
     for part, readings in _parts(local):
         if not readings and not re.fullmatch(r"[a-z]+|\d+", part):
             unread.append(part)
         # the first part of a kind counts: `torch2.10.0cu130` may end in a second number
-        new = {form.subject: form for form, _ in readings if form.subject not in said}
+        new = {form.subject: form for form, _ in readings if form.subject not in numbers}
         for form, number in readings:
             if form.subject in new:
-                said.setdefault(form.subject, []).append(number)
-    cuda = ".".join(map(str, said["cuda"][0][:2])) if "cuda" in said else None
-    torch: Sequence[tuple[int, ...]] = said.get("torch") or said.get("torch or newer") or ()
+                numbers.setdefault(form.subject, []).append(number)
+    cuda = ".".join(map(str, numbers["cuda"][0][:2])) if "cuda" in numbers else None
+    torch: Sequence[tuple[int, ...]] = numbers.get("torch") or numbers.get("torch or newer") or ()
     if len(torch) > 1:
-        torch = _existing(torch, cuda, "cpu" in said, python)
-    other = next((_with_number(name, said[kind][0]) for kind, name in MAKERS.items() if kind in said), None)
+        torch = _existing(torch, cuda, "cpu" in numbers, python)
+    other = next(
+        (_with_number(name, numbers[kind][0]) for kind, name in MAKERS.items() if kind in numbers),
+        None,
+    )
     label = BuildLabel(
-        torch=tuple(dict.fromkeys(".".join(map(str, one[:2])) for one in torch)),
-        or_newer="torch or newer" in said,
+        torch=tuple(dict.fromkeys(".".join(map(str, torch_version[:2])) for torch_version in torch)),
+        or_newer="torch or newer" in numbers,
         cuda=cuda,
-        cpu="cpu" in said,
+        cpu="cpu" in numbers,
         other=None if cuda else other,
-        cxx11abi="newer abi" in said if {"newer abi", "older abi"} & said.keys() else None,
+        cxx11abi="newer abi" in numbers if {"newer abi", "older abi"} & numbers.keys() else None,
         unread=".".join(unread),
     )
     return label if label != BuildLabel() else None
@@ -164,7 +167,11 @@ def _with_number(name: str, number: Sequence[int]) -> str:
 
 def _bare_cuda(local: str) -> list[str]:
     """Give a label that is the number of a toolkit alone: it may mean CUDA, and no publisher is known to write it."""
-    return [local] if re.fullmatch(r"\d\d\.\d", local) and local in {one.version for one in cuda_releases()} else []
+    return (
+        [local]
+        if re.fullmatch(r"\d\d\.\d", local) and local in {toolkit.version for toolkit in cuda_releases()}
+        else []
+    )
 
 
 _Reading = tuple[Form, "tuple[int, ...]"]
@@ -228,23 +235,23 @@ def _patterns() -> tuple[tuple[Form, re.Pattern[str]], ...]:
 def _number(form: Form, digits: str) -> tuple[int, ...] | None:
     """Read a number as a form has it. None for one that can't be meant: CUDA 1.28, torch 24.0."""
     if form.number == "dotted":
-        found = tuple(map(int, digits.split(".")))
+        version = tuple(map(int, digits.split(".")))
     elif form.number == "major":
-        found = (int(digits),)
-        return found if form.subject == "rocm" or (len(digits) == 2 and 10 <= found[0] < 50) else None
+        version = (int(digits),)
+        return version if form.subject == "rocm" or (len(digits) == 2 and 10 <= version[0] < 50) else None
     elif form.number == "patched":
-        found = (int(digits[0]), int(digits[1:-1]), int(digits[-1]))
+        version = (int(digits[0]), int(digits[1:-1]), int(digits[-1]))
     elif form.number == "joined" and form.subject == "torch":
-        found = (int(digits[0]), int(digits[1:]))
+        version = (int(digits[0]), int(digits[1:]))
     elif form.number == "joined":
         # CUDA 9.2 is cu92, ROCm 7.1 is rocm71: a major of two digits begins with those of 10 to 49
         wide = 2 if digits[0] in ("1234" if form.subject == "cuda" else "1") else 1
-        found = (int(digits[:wide]), *map(int, digits[wide:]))
+        version = (int(digits[:wide]), *map(int, digits[wide:]))
     else:
         return ()
-    if form.subject.startswith("torch") and not (0 < found[0] < 6 and found[1] < 100):
+    if form.subject.startswith("torch") and not (0 < version[0] < 6 and version[1] < 100):
         return None
-    return found if len(found) > 1 else None
+    return version if len(version) > 1 else None
 
 
 def _existing(
@@ -254,19 +261,19 @@ def _existing(
     file's Python: `cu130.torch210` is torch 2.10, for 2.1.0 had no CUDA 13. Else those newer than the tables, or all.
     """
     for own in dict.fromkeys((cuda, cuda and cuda.partition(".")[0])):
-        if built := [one for one in torches if _is_built(one, own, cpu, python)]:
+        if built := [release for release in torches if _is_built(release, own, cpu, python)]:
             return built
     newest = torch_builds.order(torch_builds.newest().version)
-    return [one for one in torches if one > newest[: len(one)]] or torches
+    return [release for release in torches if release > newest[: len(release)]] or torches
 
 
 def _is_built(torch: tuple[int, ...], cuda: str | None, cpu: bool, python: str | None) -> bool:
     return any(
-        torch == torch_builds.order(one.version)[: len(torch)]
-        and (one.cuda is None if cpu and not cuda else cuda is None or f"{one.cuda}.".startswith(f"{cuda}."))
-        and (python is None or python in one.pythons)
-        for one in torch_builds.builds()
-        if one.trust != "planned"
+        torch == torch_builds.order(build.version)[: len(torch)]
+        and (build.cuda is None if cpu and not cuda else cuda is None or f"{build.cuda}.".startswith(f"{cuda}."))
+        and (python is None or python in build.pythons)
+        for build in torch_builds.builds()
+        if build.trust != "planned"
     )
 
 

@@ -17,17 +17,17 @@ def _package_names() -> frozenset[str]:
 
 
 def counts_years(name: str) -> bool:
-    """Say whether the first number of a package's versions (normalised name) is a year of two digits."""
+    """Return whether the first number of a package's versions (normalised name) is a year of two digits."""
     return _FOR_CUDA.sub("", name) in _package_names()
 
 
 def breaks_below_one(name: str, old: str, new: str) -> tuple[str, ...]:
     """List what broke users of a package (normalised name) in the minor versions below 1.0 between two releases, those
     behind the old one."""
-    was, now = (numbers_in(version.partition("+")[0]) for version in (old, new))
-    found = []
+    before, after = (numbers_in(version.partition("+")[0]) for version in (old, new))
+    breaks = []
     # an older edition of the facts has no such rows
     for row in read("calendar").get("breaking", ()):
-        if row["name"] == name and (not row["version"] or was < numbers_in(row["version"]) <= now):
-            found.append(f"{row['version']}: {row['what']}" if row["version"] else row["what"])
-    return tuple(found)
+        if row["name"] == name and (not row["version"] or before < numbers_in(row["version"]) <= after):
+            breaks.append(f"{row['version']}: {row['what']}" if row["version"] else row["what"])
+    return tuple(breaks)

@@ -70,15 +70,15 @@ def parse(text: str) -> Architecture | None:
 
     The feature (`a` or `f`) may follow. None for anything else, such as a product's name.
     """
-    said = text.lower() if text.isascii() else ""
-    feature = said[-1] if said.endswith(("a", "f")) else ""
-    said = said.removesuffix(feature)
-    major, dot, minor = said.partition(".")
+    name = text.lower() if text.isascii() else ""
+    feature = name[-1] if name.endswith(("a", "f")) else ""
+    name = name.removesuffix(feature)
+    major, dot, minor = name.partition(".")
     if dot:
         number, long = major + minor, len(minor) == 1 and len(major) in (1, 2)
     else:
-        prefix = "sm" if said.startswith("sm") else "compute"
-        number = said.removeprefix(prefix).removeprefix("_") if said.startswith(prefix) else said
+        prefix = "sm" if name.startswith("sm") else "compute"
+        number = name.removeprefix(prefix).removeprefix("_") if name.startswith(prefix) else name
         long = len(number) in (2, 3)
     if not long or not number.isdecimal() or number.startswith("0"):
         return None
@@ -115,12 +115,13 @@ REST_UNREAD = "rest-unread"
 
 
 def is_integrated(capability: str) -> bool:
-    """Say whether GPUs of a capability share a chip with the CPU (Jetson, DRIVE). Raises ValueError for other texts."""
+    """Return whether GPUs of a capability share a chip with the CPU (Jetson, DRIVE). Raises ValueError for other
+    texts."""
     return _now(read_capability(capability).number) in INTEGRATED
 
 
 def sass_runs(built: Architecture, gpu: Architecture, cuda: str | None) -> bool:
-    """Say whether machine code runs on a GPU.
+    """Return whether machine code runs on a GPU.
 
     `cuda` is the version that compiled it ("12.8"), None if unknown: then the rule from before CUDA 13 holds.
     """
@@ -135,7 +136,7 @@ def sass_runs(built: Architecture, gpu: Architecture, cuda: str | None) -> bool:
 
 
 def ptx_runs(built: Architecture, gpu: Architecture) -> bool:
-    """Say whether a driver that is as new as the PTX can compile it for a GPU on loading."""
+    """Return whether a driver that is as new as the PTX can compile it for a GPU on loading."""
     code, own = _now(built.number), _now(gpu.number)
     if built.feature == "a":
         return code == own
@@ -145,21 +146,21 @@ def ptx_runs(built: Architecture, gpu: Architecture) -> bool:
 
 
 def covers(compiled: Iterable[str], capability: str, cuda: str | None) -> bool:
-    """Say whether machine code for one of these, compiled by this CUDA, runs on this capability.
+    """Return whether machine code for one of these, compiled by this CUDA, runs on this capability.
 
     Raises ValueError for a text that isn't a capability.
     """
     own = read_capability(capability)
-    return any(sass_runs(read_capability(one), own, cuda) for one in compiled)
+    return any(sass_runs(read_capability(compiled_capability), own, cuda) for compiled_capability in compiled)
 
 
 def can_translate(ptx: Iterable[str], capability: str) -> bool:
-    """Say whether the driver can compile PTX for one of these for this capability on loading.
+    """Return whether the driver can compile PTX for one of these for this capability on loading.
 
     Raises ValueError for a text that isn't a capability.
     """
     own = read_capability(capability)
-    return any(ptx_runs(read_capability(one), own) for one in ptx)
+    return any(ptx_runs(read_capability(ptx_capability), own) for ptx_capability in ptx)
 
 
 def _now(number: int) -> int:

@@ -29,13 +29,13 @@ class CondaBuild(Struct, frozen=True, rename={"version": "pytorch", "arm_variant
         return "cuda" + self.cuda.replace(".", "") if self.cuda else "cpu"
 
     def admits(self, cuda: str) -> bool:
-        """Say whether the build runs with this `cuda-version`: its own major, and its own minor or a higher one."""
+        """Return whether the build runs with this `cuda-version`: its own major, and its own minor or a higher one."""
         return (
             self.cuda is not None and numbers(self.cuda)[0] == numbers(cuda)[0] and numbers(self.cuda) <= numbers(cuda)
         )
 
     def runs_on(self, capability: str) -> bool:
-        """Say whether the build's machine code runs on a GPU of this capability."""
+        """Return whether the build's machine code runs on a GPU of this capability."""
         return covers(self.sm, capability, self.cuda)
 
 

@@ -32,7 +32,7 @@ _DERIVED = re.compile(
     rf"([a-z0-9-]+)-(?:extra-({'|'.join(FAMILY)})|read-({'|'.join(map(requirement_name, WHEEL_BOUNDS))}))"
 )
 _METADATA, _WHEEL = ("METADATA",), ("wheel",)
-_FOUND = (_METADATA, _WHEEL)
+_DERIVED_SOURCES = (_METADATA, _WHEEL)
 """The sources of corrections that stand in no table."""
 _LOWER = {">=": ">=", ">": ">", "~=": ">="}
 
@@ -60,7 +60,7 @@ class Correction(Struct, frozen=True, rename={"sources": "source"}):
     seen: str = ""
 
     def concerns(self, package: str, version: str) -> bool:
-        """Say whether it is about a package (normalised name) in a version, whatever its local part."""
+        """Return whether it is about a package (normalised name) in a version, whatever its local part."""
         return package == self.package and _specifier(self.versions).contains(version, prereleases=True)
 
     @property
@@ -70,7 +70,7 @@ class Correction(Struct, frozen=True, rename={"sources": "source"}):
 
     @property
     def is_of_a_wheel(self) -> bool:
-        """Whether it was read from a wheel, not from a table or from METADATA."""
+        """Return whether it was read from a wheel, not from a table or from METADATA."""
         return self.sources == _WHEEL
 
 
@@ -101,10 +101,10 @@ class Corrections(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _by_package(self) -> Mapping[str, tuple[Correction, ...]]:
-        found: dict[str, list[Correction]] = {}
+        rows_by_package: dict[str, list[Correction]] = {}
         for row in self.rows:
-            found.setdefault(row.package, []).append(row)
-        return {package: tuple(several) for package, several in found.items()}
+            rows_by_package.setdefault(row.package, []).append(row)
+        return {package: tuple(rows) for package, rows in rows_by_package.items()}
 
     def of(self, package: str, version: str) -> Iterator[Correction]:
         """Find those of a package (normalised name) in a version."""
@@ -128,8 +128,8 @@ class Corrections(Struct, frozen=True, eq=False, dict=True):
 
     def only(self, packages: Iterable[str]) -> Corrections:
         """Give those of packages (normalised names)."""
-        wanted = set(packages)
-        rows = tuple(row for row in self.rows if row.package in wanted)
+        names = set(packages)
+        rows = tuple(row for row in self.rows if row.package in names)
         return Corrections(rows, self.active & {row.name for row in rows})
 
     def besides(self, overridden: Iterable[str]) -> Corrections:
@@ -151,33 +151,37 @@ class Corrections(Struct, frozen=True, eq=False, dict=True):
 
     def inactive(self) -> Corrections:
         """Give those of the tables, none of them active. Others hold only where they are active."""
-        return Corrections(tuple(row for row in self.rows if row.sources not in _FOUND)) if self.active else self
+        return (
+            Corrections(tuple(row for row in self.rows if row.sources not in _DERIVED_SOURCES)) if self.active else self
+        )
 
     def with_read(self, rows: Iterable[Correction]) -> Corrections:
         """Give these in place of all that were read from wheels."""
         gone = {row.name for row in self.rows if row.is_of_a_wheel}
-        kept = Corrections(tuple(row for row in self.rows if not row.is_of_a_wheel), self.active - gone)
+        rest = Corrections(tuple(row for row in self.rows if not row.is_of_a_wheel), self.active - gone)
         read = tuple(rows)
-        return kept.with_active((row.name for row in read), read)
+        return rest.with_active((row.name for row in read), read)
 
     def beside(self, names: Iterable[str]) -> frozenset[str]:
         """Name the constraints and extras whose two packages are both among these names."""
-        there = set(names)
+        present = set(names)
         return frozenset(
-            row.name for row in self.rows if row.kind != "requirement" and row.package in there and row.bounded in there
+            row.name
+            for row in self.rows
+            if row.kind != "requirement" and row.package in present and row.bounded in present
         )
 
     def between(self, names: Iterable[str]) -> frozenset[str]:
         """Name the packages that corrections between these bound, and those that they are about."""
-        there = set(names)
-        rows = (row for row in self.rows if row.package in there and row.bounded in there)
+        present = set(names)
+        rows = (row for row in self.rows if row.package in present and row.bounded in present)
         return frozenset(name for row in rows for name in (row.package, row.bounded))
 
     def missing_requirements(self, package: str, version: str, published: Iterable[str]) -> tuple[str, ...]:
         """List the requirements that METADATA (`published` are its Requires-Dist lines) leaves out. They count as
         edges."""
         missing = [row.requirement for row in self.of(package, version) if row.kind == "requirement"]
-        return tuple(line for line in missing if not _says(published, line)) if missing else ()
+        return tuple(line for line in missing if not _is_implied(published, line)) if missing else ()
 
     def bounds(self, package: str, version: str, published: Iterable[str]) -> tuple[str, ...]:
         """List the lines that bound other packages. They count while solving, and are no edges."""
@@ -212,11 +216,11 @@ def table() -> tuple[Correction, ...]:
     return records(Correction, known)
 
 
-def sources_of(one: Correction) -> tuple[str, ...]:
+def sources_of(correction: Correction) -> tuple[str, ...]:
     """Give where a row of the table is from, in words: upstream's thread. None for what was read from METADATA or a
     wheel."""
     texts: Mapping[str, str] = read("corrections")["sources"]
-    return tuple(texts[key] for key in one.sources if key in texts)
+    return tuple(texts[key] for key in correction.sources if key in texts)
 
 
 def corrections(off: Iterable[str] = ()) -> Corrections:
@@ -232,19 +236,19 @@ def unknown_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def derivation(name: str) -> str | None:
-    """Say where a correction that stands in no table is from, by its name; None for any other name."""
-    found = _DERIVED.fullmatch(name)
-    if found is None:
+    """Give the source of a correction that stands in no table, by the correction's name; None for any other name."""
+    match = _DERIVED.fullmatch(name)
+    if match is None:
         return None
-    package, extra, bounded = found.groups()
+    package, extra, bounded = match.groups()
     if extra:
         return (
             f"the METADATA of {package}: what its extra {extra} asks of {extra} at least, it needs of every {extra} "
             "beside it"
         )
-    bound = next(one for one in WHEEL_BOUNDS if requirement_name(one) == bounded)
-    said = f"its files show that it needs {bound}"
-    return f"a wheel of {package}: {said}; [[corrections]] of a lock names the wheel and its hash"
+    bound = next(requirement for requirement in WHEEL_BOUNDS if requirement_name(requirement) == bounded)
+    evidence = f"its files show that it needs {bound}"
+    return f"a wheel of {package}: {evidence}; [[corrections]] of a lock names the wheel and its hash"
 
 
 def of_extra(package: str, version: str, bound: str) -> Correction:
@@ -269,7 +273,7 @@ def of_wheel(package: str, version: str, constraint: str, reason: str, but: Iter
     It holds for older releases as well, except for those in `but`: what they were compiled for, or import, is rarely
     newer. A solver would otherwise go back through them, one after the other.
     """
-    older = ",".join((f"<={version.partition('+')[0]}", *(f"!={one}" for one in but)))
+    older = ",".join((f"<={version.partition('+')[0]}", *(f"!={excepted}" for excepted in but)))
     kind = WHEEL_BOUNDS[constraint].kind
     return Correction(
         f"{package}-read-{_leading_name(constraint)}", package, older, kind, constraint, reason, _WHEEL, "read", version
@@ -281,44 +285,48 @@ def bounds_of_extras(published: Iterable[str], names: Iterable[str] = FAMILY) ->
 
     Of the torch family alone: other extras say what tests, documents or checks were run with.
     """
-    found = []
+    bounds = []
     for line in published:
         marker = _EXTRA.fullmatch(line.partition(";")[2])
         if marker is None or canonical_name(marker[2]) not in names:
             continue
         requirement = published_requirement(line)
-        lower = [f"{_LOWER[one.operator]}{one.version}" for one in requirement.specifier if one.operator in _LOWER]
+        lower = [
+            f"{_LOWER[clause.operator]}{clause.version}"
+            for clause in requirement.specifier
+            if clause.operator in _LOWER
+        ]
         if lower and canonical_name(requirement.name) == canonical_name(marker[2]):
-            found.append(f"{canonical_name(requirement.name)}{','.join(sorted(lower))}")
-    return tuple(found)
+            bounds.append(f"{canonical_name(requirement.name)}{','.join(sorted(lower))}")
+    return tuple(bounds)
 
 
 def admits(requirement: str, version: str) -> bool:
-    """Say whether a requirement's specifier admits a version."""
+    """Return whether a requirement's specifier admits a version."""
     return published_requirement(requirement).specifier.contains(version, prereleases=True)
 
 
 def is_within(version: str, specifiers: Iterable[str]) -> bool:
-    """Say whether specifiers together admit a version."""
-    return all(_specifier(one).contains(version, prereleases=True) for one in specifiers)
+    """Return whether specifiers together admit a version."""
+    return all(_specifier(specifier).contains(version, prereleases=True) for specifier in specifiers)
 
 
-def implies(asked: Iterable[str], requirement: str) -> bool:
-    """Say whether specifiers together exclude all that a requirement excludes, as far as the versions that they name
+def implies(specifiers: Iterable[str], requirement: str) -> bool:
+    """Return whether specifiers together exclude all that a requirement excludes, as far as the versions that they name
     tell: each of those, the next after it, and one beyond all."""
     bound = published_requirement(requirement).specifier
-    both = _specifier(",".join(filter(None, asked)))
-    return all(bound.contains(one, prereleases=True) for one in both.filter(_probes(both, bound), prereleases=True))
+    both = _specifier(",".join(filter(None, specifiers)))
+    return all(bound.contains(probe, prereleases=True) for probe in both.filter(_probes(both, bound), prereleases=True))
 
 
-def has_common_version(specifier: str, others: Iterable[str]) -> bool:
-    """Say whether a specifier and others have a version in common, as far as the versions that they name tell."""
-    own, both = _specifier(specifier), _specifier(",".join(filter(None, others)))
-    return any(own.contains(one, prereleases=True) for one in both.filter(_probes(own, both), prereleases=True))
+def has_common_version(specifier: str, other_specifiers: Iterable[str]) -> bool:
+    """Return whether a specifier and others have a version in common, as far as the versions that they name tell."""
+    own, both = _specifier(specifier), _specifier(",".join(filter(None, other_specifiers)))
+    return any(own.contains(probe, prereleases=True) for probe in both.filter(_probes(own, both), prereleases=True))
 
 
 def _probes(*specifiers: SpecifierSet) -> set[str]:
-    named = {one.version.removesuffix(".*") for several in specifiers for one in several}
+    named = {clause.version.removesuffix(".*") for specifier in specifiers for clause in specifier}
     return {probe for version in named for probe in (version, f"{version.partition('+')[0]}.1")} | {"0", "99999"}
 
 
@@ -337,7 +345,7 @@ def _beside(published: Iterable[str], row: Correction) -> Iterator[str]:
             yield f"{row.requirement} ;{marker}" if semicolon else row.requirement
 
 
-def _says(published: Iterable[str], requirement: str) -> bool:
+def _is_implied(published: Iterable[str], requirement: str) -> bool:
     name = _leading_name(requirement)
     own = [line for line in published if ";" not in line and _leading_name(line) == name]
     return bool(own) and implies([str(published_requirement(line).specifier) for line in own], requirement)
@@ -345,8 +353,8 @@ def _says(published: Iterable[str], requirement: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _leading_name(requirement: str) -> str:
-    found = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", requirement)
-    return canonical_name(found[1]) if found else ""
+    match = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", requirement)
+    return canonical_name(match[1]) if match else ""
 
 
 @lru_cache(maxsize=4096)

@@ -29,7 +29,8 @@ _DECIDES = re.compile(
 
 
 def is_toolkit(name: str) -> bool:
-    """Say whether a package belongs to NVIDIA's toolkit or comes with it (cuDNN, NCCL): its version goes with its CUDA.
+    """Return whether a package belongs to NVIDIA's toolkit or comes with it (cuDNN, NCCL): its version goes with its
+    CUDA.
 
     False for nvidia-ml-py, which works with any driver.
     """
@@ -46,10 +47,10 @@ VERSIONED_BY_CUDA = frozenset(
 policy of cuda.bindings, 12.9.11: it has the major and the minor of the toolkit, and any minor of its major will do."""
 
 
-def same_library(one: str, other: str) -> bool:
-    """Say whether two packages of the toolkit are one library, for two CUDA majors: nvidia-cublas-cu12 became
+def same_library(package: str, other: str) -> bool:
+    """Return whether two packages of the toolkit are one library, for two CUDA majors: nvidia-cublas-cu12 became
     nvidia-cublas with CUDA 13."""
-    return is_toolkit(one) and is_toolkit(other) and _FOR_CUDA.sub("", one) == _FOR_CUDA.sub("", other)
+    return is_toolkit(package) and is_toolkit(other) and _FOR_CUDA.sub("", package) == _FOR_CUDA.sub("", other)
 
 
 def stack_of(name: str) -> str | None:
@@ -70,7 +71,9 @@ def cuda_major_in(name: str) -> str | None:
 def extras_for(major: str, extras: Iterable[str], offered: Collection[str]) -> frozenset[str] | None:
     """Give a requirement's extras with those of another CUDA major (cu12, cuda12-local) as they are named for this one.
     None where there is none of another, or a release doesn't offer its counterpart."""
-    own = frozenset(_CUDA.sub(lambda found: f"{found[1]}{major}{found[3]}", f"-{one}", count=1)[1:] for one in extras)
+    own = frozenset(
+        _CUDA.sub(lambda match: f"{match[1]}{major}{match[3]}", f"-{extra}", count=1)[1:] for extra in extras
+    )
     return own if own != frozenset(extras) and own <= frozenset(offered) else None
 
 
@@ -83,8 +86,8 @@ _CUDAS_OWN = re.compile(
 
 
 def is_cudas_own(name: str) -> bool:
-    """Say whether a package holds a library of CUDA's own, cuDNN, NCCL or NVSHMEM, by its exact name: DALI and nvCOMP,
-    which are NVIDIA's too, have GPUs and a CUDA of their own."""
+    """Return whether a package holds a library of CUDA's own, cuDNN, NCCL or NVSHMEM, by its exact name: DALI and
+    nvCOMP, which are NVIDIA's too, have GPUs and a CUDA of their own."""
     return _CUDAS_OWN.fullmatch(name) is not None
 
 
@@ -96,7 +99,7 @@ def of_both_majors(requires: Mapping[str, Iterable[str]], major: str) -> dict[st
 
     `requires` has the Requires-Dist lines of each package. nvidia-cutlass-dsl 4.7 and newer are made so.
     """
-    found: dict[str, str] = {}
+    counterparts: dict[str, str] = {}
     for lines in requires.values():
         always: dict[str, bool] = {}
         for line in lines:
@@ -107,17 +110,19 @@ def of_both_majors(requires: Mapping[str, Iterable[str]], major: str) -> dict[st
             if own == major or cuda_major_in(other) != major or of_any_cuda(name) != of_any_cuda(other):
                 continue
             if always[name] and (int(str(own)) < int(major) or always[other]):
-                found[name] = other
-    return found
+                counterparts[name] = other
+    return counterparts
 
 
 def of_any_cuda(name: str) -> str | None:
     """Give a package's name with its CUDA left open, the same for a project's builds for each (cupy-cuda12x and
     cupy-cuda13x: cupy-cuda##x). None where its name has no CUDA, or one of which there is no toolkit."""
     match = _CUDA.search(name)
-    if match is None or not any(one.version == f"{match[2]}.{match[3] or one.version[3:]}" for one in cuda_releases()):
+    if match is None or not any(
+        toolkit.version == f"{match[2]}.{match[3] or toolkit.version[3:]}" for toolkit in cuda_releases()
+    ):
         return None
-    return _CUDA.sub(lambda found: found[1] + "#" * len(found[2] + found[3]), name, count=1)
+    return _CUDA.sub(lambda cuda: cuda[1] + "#" * len(cuda[2] + cuda[3]), name, count=1)
 
 
 _COMPILED = frozenset(
@@ -135,12 +140,14 @@ _FOR_GPUS = re.compile(r"cupy|[\w-]+-gpu")
 
 
 def is_for_gpus(name: str) -> bool:
-    """Say whether a wheel of this name is meant for GPUs, whoever built it: without code for any it is a CPU build."""
+    """Return whether a wheel of this name is meant for GPUs, whoever built it: without code for any it is a CPU
+    build."""
     return holds_code_for_gpus(name) or _NAMED.fullmatch(name) is not None
 
 
 def holds_code_for_gpus(name: str) -> bool:
-    """Say whether a project's code for GPUs stands in the wheel of this name itself; that of cudf-cu12 is libcudf's."""
+    """Return whether a project's code for GPUs stands in the wheel of this name itself; that of cudf-cu12 is
+    libcudf's."""
     return name in _COMPILED or _FOR_GPUS.fullmatch(name) is not None
 
 
@@ -151,5 +158,5 @@ def family_of(name: str) -> str | None:
 
 
 def decides(name: str) -> bool:
-    """Say whether a package decides which GPUs a target runs on: torch, `cuda-version`, or one with a family."""
+    """Return whether a package decides which GPUs a target runs on: torch, `cuda-version`, or one with a family."""
     return name in TORCH or name == "cuda-version" or family_of(name) is not None

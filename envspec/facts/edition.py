@@ -29,7 +29,7 @@ FORMAT = 1
 DISTRIBUTION = "envspec-facts"
 
 MANIFEST = "edition.json"
-"""Says `format` and `version`; in the distribution also `files`: the SHA-256 of each."""
+"""The file with `format` and `version`; in the distribution also with `files`: the SHA-256 of each."""
 
 _SWITCH = "ENVSPEC_FACTS"
 
@@ -75,10 +75,12 @@ def folder() -> str:
 
 def installed_folders() -> list[str]:
     """The folders in which an `envspec-facts` lies that may be taken. Raises InputError for a wrong switch."""
-    asked = os.environ.get(_SWITCH, "")
-    if asked not in ("", "shipped"):
-        raise InputError(f"{_SWITCH} is {asked!r}", hint="the one value is `shipped`: the facts that ship with envspec")
-    return [] if asked else [folder for folder in _places() if os.path.isfile(os.path.join(folder, MANIFEST))]
+    switch = os.environ.get(_SWITCH, "")
+    if switch not in ("", "shipped"):
+        raise InputError(
+            f"{_SWITCH} is {switch!r}", hint="the one value is `shipped`: the facts that ship with envspec"
+        )
+    return [] if switch else [folder for folder in _places() if os.path.isfile(os.path.join(folder, MANIFEST))]
 
 
 def shipped_edition() -> Edition:
@@ -94,12 +96,12 @@ def choose(own: Edition, folders: Iterable[Path]) -> Edition:
     best, notes = own, []
     for folder in folders:
         try:
-            found = read(folder, own)
+            edition = read(folder, own)
         except (OSError, Unfit) as error:
             notes.append(f"{DISTRIBUTION} in {folder} isn't used: {error}")
             continue
-        if numbers(found.version) > numbers(best.version):
-            best = found
+        if numbers(edition.version) > numbers(best.version):
+            best = edition
     return replace(best, note="; ".join(notes)) if notes else best
 
 
@@ -126,20 +128,20 @@ def names(folder: Path) -> frozenset[str]:
 
 def _manifest(text: bytes) -> dict[str, Any]:
     try:
-        found = _json(text)
+        manifest = _json(text)
     except (ValueError, RecursionError):
         raise Unfit(f"{MANIFEST} isn't JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(manifest, dict):
         raise Unfit(f"{MANIFEST} holds no table")
-    files = found.get("files")
-    if not isinstance(files, dict) or not isinstance(found.get("format"), int):
+    files = manifest.get("files")
+    if not isinstance(files, dict) or not isinstance(manifest.get("format"), int):
         raise Unfit(f"{MANIFEST} has no format or no list of files")
-    if not re.fullmatch(r"20\d\d\.\d{1,2}\.\d{1,2}(\.\d{1,4})?", str(found.get("version")), re.ASCII):
+    if not re.fullmatch(r"20\d\d\.\d{1,2}\.\d{1,2}(\.\d{1,4})?", str(manifest.get("version")), re.ASCII):
         raise Unfit(f"{MANIFEST} has no version that is a day")
     plain = re.compile(r"[a-z0-9_]+\.toml|wheels/[a-z0-9]+\.json")
     if wrong := sorted(name for name in files if not plain.fullmatch(name)):
         raise Unfit(f"{MANIFEST} lists {wrong[0]!r}, which is no table")
-    return found
+    return manifest
 
 
 def _json(text: bytes) -> Any:

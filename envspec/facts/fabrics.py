@@ -26,4 +26,4 @@ class Fabric(Struct, frozen=True, rename={"sources": "source"}):
 @cache
 def fabrics() -> Mapping[str, Fabric]:
     """Every fabric in the table, by name."""
-    return {one.name: one for one in records(Fabric, read("fabrics")["fabrics"])}
+    return {fabric.name: fabric for fabric in records(Fabric, read("fabrics")["fabrics"])}

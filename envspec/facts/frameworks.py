@@ -30,7 +30,7 @@ class Framework(Struct, frozen=True, rename={"sources": "source"}):
 
     def backends_for(self, major: str) -> frozenset[str]:
         """Name the packages of which one brings the CUDA of a major."""
-        return frozenset(one.replace("##", major) for one in self.backends)
+        return frozenset(backend.replace("##", major) for backend in self.backends)
 
 
 @cache

@@ -18,7 +18,7 @@ def _patterns() -> tuple[str, ...]:
 
 
 def use_video(names: Iterable[str]) -> bool:
-    """Say whether any of these packages (normalised names) does."""
+    """Return whether any of these packages (normalised names) does."""
     return any(fnmatchcase(name, pattern) for name in names for pattern in _patterns())
 
 
@@ -28,7 +28,7 @@ def _host_code() -> frozenset[str]:
 
 
 def holds_host_code_alone(name: str) -> bool:
-    """Say whether the compiled wheels of a package (normalised name) were read, and hold no code for GPUs."""
+    """Return whether the compiled wheels of a package (normalised name) were read, and hold no code for GPUs."""
     return name in _host_code()
 
 

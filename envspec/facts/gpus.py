@@ -44,7 +44,7 @@ _BOARD = re.compile(r"(?<=\d)(?:dx|d|xl|xm|x|l|c|p)$", re.IGNORECASE)
 
 _JETSON = re.compile(r"jetson|tegra|xavier|orin|thor|nano|\btx[12]\b|drive", re.IGNORECASE)
 
-_OTHERS = {
+_OTHER_MAKERS = {
     "AMD": re.compile(r"\bmi\d{2,3}[a-z]?\b|instinct|radeon|\brx ?\d{3,4}|gfx\d|\brocm\b|\bamd\b", re.IGNORECASE),
     "Intel": re.compile(
         r"\barc\b|gaudi|ponte vecchio|\bxpu\b|data ?cent(?:er|re) gpu (?:max|flex)|intel", re.IGNORECASE
@@ -76,8 +76,8 @@ def boards(name: str) -> tuple[str, ...]:
     return (whole,) if board == whole else tuple(dict.fromkeys((board, _BOARD.sub("", board))))
 
 
-def is_said_around(rest: Iterable[str], architecture: str) -> bool:
-    """Say whether words beside a product's own say nothing that contradicts it: its form factor, its memory, its own
+def is_consistent(rest: Iterable[str], architecture: str) -> bool:
+    """Return whether words beside a product's own say nothing that contradicts it: its form factor, its memory, its own
     architecture. A "Quadro RTX 8000 Ada" isn't the card of 2018."""
     own = architecture.lower().split()
     return all(word in own or word == "lovelace" for word in rest if word in _ARCHITECTURES) and all(
@@ -87,13 +87,13 @@ def is_said_around(rest: Iterable[str], architecture: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def names_jetson(name: str) -> bool:
-    """Say whether a name is of a GPU on one chip with the CPU (Jetson, DRIVE), known or not."""
+    """Return whether a name is of a GPU on one chip with the CPU (Jetson, DRIVE), known or not."""
     return _JETSON.search(name) is not None
 
 
 def other_maker(name: str) -> str | None:
     """Name the maker of a GPU that isn't NVIDIA's: "AMD", "Intel", "Apple", "Google"; None for all other names."""
-    return next((maker for maker, pattern in _OTHERS.items() if pattern.search(name.strip())), None)
+    return next((maker for maker, pattern in _OTHER_MAKERS.items() if pattern.search(name.strip())), None)
 
 
 def nearest_of(name: str, known: Iterable[str], most: int = 3) -> tuple[str, ...]:
@@ -101,32 +101,36 @@ def nearest_of(name: str, known: Iterable[str], most: int = 3) -> tuple[str, ...
     H for an A. Empty where nothing is near, and for another maker's GPU."""
     from difflib import get_close_matches
 
-    asked = " ".join(words_of(name)) or name.lower().strip()
+    requested = " ".join(words_of(name)) or name.lower().strip()
     if other_maker(name):
         return ()
-    candidates = {" ".join(words_of(one)) or one.lower(): one for one in known if _same_class(name, one)}
-    near = get_close_matches(asked, candidates, n=4 * most, cutoff=0.6)
+    candidates = {
+        " ".join(words_of(known_name)) or known_name.lower(): known_name
+        for known_name in known
+        if _same_class(name, known_name)
+    }
+    near = get_close_matches(requested, candidates, n=4 * most, cutoff=0.6)
     # the number says more than what follows it: an "RTX 5090 Ti" is nearer to the RTX 5090 than to the 5070 Ti
-    near.sort(key=lambda one: not _numbers(one) & _numbers(asked))
-    return tuple(dict.fromkeys(candidates[one] for one in near[:most]))
+    near.sort(key=lambda candidate: not _numbers(candidate) & _numbers(requested))
+    return tuple(dict.fromkeys(candidates[candidate] for candidate in near[:most]))
 
 
 def _numbers(words: str) -> set[str]:
     return {word for word in words.split() if any(map(str.isdecimal, word))}
 
 
-def _same_class(asked: str, known: str) -> bool:
-    if names_jetson(asked) or names_jetson(known):
-        return names_jetson(asked) and names_jetson(known)
-    own = _series(asked)
-    return own == _series(known) if own or words_of(asked)[:1] in (("rtx",), ("gtx",)) else True
+def _same_class(requested: str, known: str) -> bool:
+    if names_jetson(requested) or names_jetson(known):
+        return names_jetson(requested) and names_jetson(known)
+    own = _series(requested)
+    return own == _series(known) if own or words_of(requested)[:1] in (("rtx",), ("gtx",)) else True
 
 
 @lru_cache(maxsize=1024)
 def _series(name: str) -> str | None:
     """The letters before the number of a GPU's name: "h" of H100, "gb" of GB200, "a" of RTX A5000; None without."""
-    found = re.match(r"(?:rtx|gtx)?(?!sm|rtx|gtx)([a-z]{1,2})\d", "".join(words_of(name)))
-    return found[1] if found else None
+    match = re.match(r"(?:rtx|gtx)?(?!sm|rtx|gtx)([a-z]{1,2})\d", "".join(words_of(name)))
+    return match[1] if match else None
 
 
 _COLUMNS = {"memory_gib": "memory", "bandwidth_gbs": "bandwidth", "sources": "source"}
@@ -172,13 +176,13 @@ class Gpu(Struct, frozen=True, rename=_COLUMNS):
 
     @property
     def forward_compatible(self) -> bool:
-        """Whether NVIDIA's images let it in by forward compatibility: their brands are those of data-centre GPUs and of
-        Quadro and RTX cards (NVIDIA: "Data Center GPUs", "Select NGC Server Ready SKUs of RTX cards")."""
+        """Return whether NVIDIA's images let it in by forward compatibility: their brands are those of data-centre GPUs
+        and of Quadro and RTX cards (NVIDIA: "Data Center GPUs", "Select NGC Server Ready SKUs of RTX cards")."""
         return self.kind in ("datacentre", "workstation") and not self.integrated
 
     @property
     def integrated(self) -> bool:
-        """Whether it shares a chip with the CPU (Jetson, DRIVE)."""
+        """Return whether it shares a chip with the CPU (Jetson, DRIVE)."""
         return is_integrated(self.capability)
 
     @property
@@ -189,7 +193,7 @@ class Gpu(Struct, frozen=True, rename=_COLUMNS):
 @cache
 def capabilities() -> dict[str, Capability]:
     """Every compute capability in the tables, by name (`"9.0"`), oldest first."""
-    return {one.capability: one for one in records(Capability, read("gpus")["capabilities"])}
+    return {row.capability: row for row in records(Capability, read("gpus")["capabilities"])}
 
 
 @cache
@@ -258,10 +262,10 @@ _MACHINES = (
 def machine(name: str) -> MachineType | None:
     """Read a name as a cloud's machine type; None for one that isn't written as any."""
     for cloud, form in _MACHINES:
-        if found := form.fullmatch(name.strip().lower()):
-            family = "".join(found.groups())
+        if match := form.fullmatch(name.strip().lower()):
+            family = "".join(match.groups())
             rows = records(MachineType, read("gpus")["machines"])
-            return next((one for one in rows if (one.cloud, one.family) == (cloud, family)), MachineType(cloud, family))
+            return next((row for row in rows if (row.cloud, row.family) == (cloud, family)), MachineType(cloud, family))
     return None
 
 
@@ -310,19 +314,19 @@ def _capability(name: str) -> tuple[Gpu, ...]:
     if architecture is None:
         return ()
     capability = architecture.capability
-    found = tuple(gpu for gpu in products() if gpu.capability == capability)
+    matches = tuple(gpu for gpu in products() if gpu.capability == capability)
     entry = capabilities().get(capability)
-    if found or not entry:
-        return found
+    if matches or not entry:
+        return matches
     return (Gpu(sm_of(capability), capability, entry.architecture, "architecture", sources=entry.sources),)
 
 
 def _architecture(name: str) -> tuple[Gpu, ...]:
-    wanted = " ".join(name.lower().replace("ada lovelace", "ada").replace("_", " ").replace("-", " ").split())
+    architecture = " ".join(name.lower().replace("ada lovelace", "ada").replace("_", " ").replace("-", " ").split())
     names = {c.architecture.lower() for c in capabilities().values()}
-    if wanted not in names:
+    if architecture not in names:
         return ()
-    cards = [gpu for gpu in products() if f"{gpu.architecture.lower()} ".startswith(f"{wanted} ")]
+    cards = [gpu for gpu in products() if f"{gpu.architecture.lower()} ".startswith(f"{architecture} ")]
     return tuple(gpu for gpu in cards if gpu.kind != "embedded")
 
 
@@ -335,32 +339,32 @@ def _product(name: str) -> tuple[Gpu, ...]:
     for board in boards(name):
         joined = "".join(words_of(board))
         exact = tuple(gpu for gpu, names in _products_with_names() if any("".join(own) == joined for own in names))
-        if found := exact or _device(board):
-            return found
+        if matches := exact or _device(board):
+            return matches
     return ()
 
 
 def _device(name: str) -> tuple[Gpu, ...]:
     """Find the product in a longer device name: the one that shares most words with it, if the others fit it."""
-    asked = words_of(name)
-    words, sizes = set(asked), {int(word[:-2]) for word in asked if re.fullmatch(r"[0-9]{1,9}gb", word)}
+    name_words = words_of(name)
+    words, sizes = set(name_words), {int(word[:-2]) for word in name_words if re.fullmatch(r"[0-9]{1,9}gb", word)}
     best: list[Gpu] = []
     score = 0
     for gpu, names in _products_with_names():
         for own in names:
             if len(own) < score or not words.issuperset(own):
                 continue
-            if is_said_around([word for word in asked if word not in own], gpu.architecture):
+            if is_consistent([word for word in name_words if word not in own], gpu.architecture):
                 best = [*best, gpu] if len(own) == score else [gpu]
                 score = len(own)
     best = list(dict.fromkeys(best))
     fitting = tuple(gpu for gpu in best if sizes & set(gpu.memory_gib))
     if not fitting:  # a size that the tables don't have yet, of which the name says the memory alone
-        told = tuple(sorted(sizes))
+        memory = tuple(sorted(sizes))
         fitting = tuple(
-            replace(gpu, memory_gib=told, bandwidth_gbs=None) if told and gpu.memory_gib else gpu for gpu in best
+            replace(gpu, memory_gib=memory, bandwidth_gbs=None) if memory and gpu.memory_gib else gpu for gpu in best
         )
-    if gpus.PORTABLE & set(asked):  # its chip has the desktop card's architecture, not its memory
+    if gpus.PORTABLE & set(name_words):  # its chip has the desktop card's architecture, not its memory
         return tuple(replace(gpu, memory_gib=(), bandwidth_gbs=None) for gpu in fitting)
     return fitting
 

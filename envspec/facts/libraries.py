@@ -40,15 +40,15 @@ def library(package: str, version: str, platform: str) -> LibraryWheel | None:
     """Find the row of this release, or of the nearest older one in the tables. None if there is neither, and
     on platforms of which no file was read."""
     try:
-        wanted = numbers(version.split("+")[0])
+        required = numbers(version.split("+")[0])
     except ValueError:
         return None
-    older = [lib for lib in of(package, platform) if numbers(lib.version) <= wanted]
+    older = [lib for lib in of(package, platform) if numbers(lib.version) <= required]
     return older[-1] if older else None
 
 
 @cache
 def of(package: str, platform: str) -> tuple[LibraryWheel, ...]:
     """List the rows of a package on a platform, oldest first."""
-    found = (lib for lib in library_wheels() if lib.package == package and lib.platform == platform)
-    return tuple(sorted(found, key=lambda lib: numbers(lib.version)))
+    wheels = (lib for lib in library_wheels() if lib.package == package and lib.platform == platform)
+    return tuple(sorted(wheels, key=lambda lib: numbers(lib.version)))

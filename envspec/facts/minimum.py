@@ -30,8 +30,8 @@ def driver_floor(cuda: str | None, platform: str, names: Sequence[str]) -> str |
         return None
     compatible = toolkits.driver_floor(cuda, platform)
     known = gpus.capabilities()
-    asked = capabilities(names)
-    branch = min((known[c].first_driver or 0 for c in asked if c in known), default=0)
-    if compatible and asked and all(map(is_integrated, asked)):
+    own = capabilities(names)
+    branch = min((known[c].first_driver or 0 for c in own if c in known), default=0)
+    if compatible and own and all(map(is_integrated, own)):
         return str(max(branch, toolkits.branch(compatible)))
     return str(branch) if compatible and branch > numbers(compatible)[0] else compatible

@@ -34,8 +34,8 @@ def lookalike(name: str) -> str | None:
         return None
     known: set[str] = set()
     if len(name) <= _longest() + 1:
-        known |= {one for one in _edits(name) if len(one) >= SHORTEST} & names()
-        known |= {_builds()[one] for one in _edits(build or "") if one in _builds()}
+        known |= {edit for edit in _edits(name) if len(edit) >= SHORTEST} & names()
+        known |= {_builds()[edit] for edit in _edits(build or "") if edit in _builds()}
     return min(known, default=_names_without_hyphens().get(name.replace("-", "")))
 
 

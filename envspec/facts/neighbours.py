@@ -34,7 +34,8 @@ class Neighbour(Struct, frozen=True, rename={"sources": "source"}):
     partly: bool = False
 
     def fits(self, torch: str | None, cuda: str | None) -> bool:
-        """Say whether its wheels work beside a torch release, and in a target of a CUDA major. None: there is none."""
+        """Return whether its wheels work beside a torch release, and in a target of a CUDA major. None: there is
+        none."""
         return self.fits_torch(torch) and self.fits_cuda(cuda)
 
     def fits_torch(self, torch: str | None) -> bool:
@@ -71,15 +72,15 @@ def nearest(package: str, torch: str | None, cuda: str | None, platform: str) ->
 
 
 def partly_without(package: str) -> str | None:
-    """Say what is missing of a package (normalised name) that imports all the same beside another torch or CUDA,
-    whatever its wheels note. None for one that it fails."""
+    """Name what a package (normalised name) lacks that imports all the same beside another torch or CUDA, whatever its
+    wheels note. None for a package that fails there."""
     row = _packages().get(package, {})
     return str(row["without"]) if row.get("partly") else None
 
 
 def cxx11abi(torch: str) -> bool | None:
-    """Say how torch's Linux wheels of a release have their C++ strings (`_GLIBCXX_USE_CXX11_ABI`). None where it
-    depends on the build."""
+    """Return whether torch's Linux wheels of a release have the newer C++ strings (`_GLIBCXX_USE_CXX11_ABI`). None
+    where that depends on the build."""
     return next((bool(row["newer"]) for row in read("neighbours")["cxx11abi"] if _admits(row["torch"], torch)), None)
 
 

@@ -25,6 +25,6 @@ class VendorImage(Struct, frozen=True):
 def images() -> tuple[VendorImage, ...]:
     """Every image in the table, in its order."""
     return tuple(
-        VendorImage(one["tag"], one["python"], _GLIBC[one["ubuntu"]], one["cuda"].rpartition(".")[0], one["torch"])
-        for one in read("ngc")["images"]
+        VendorImage(row["tag"], row["python"], _GLIBC[row["ubuntu"]], row["cuda"].rpartition(".")[0], row["torch"])
+        for row in read("ngc")["images"]
     )

@@ -59,49 +59,51 @@ def python_builds() -> tuple[PythonBuild, ...]:
 def newest_build(python: str, platform: str, before: str | None = None, bound: str = "") -> PythonBuild | None:
     """Find the newest build of a minor version ("3.12") for a platform ("linux-64") that a bound (PEP 440) admits,
     released on a day before that of a moment (RFC 3339)."""
-    return _newest(one for one in _candidates(bound, before) if (one.python, one.platform) == (python, platform))
+    return _newest(
+        build for build in _candidates(bound, before) if (build.python, build.platform) == (python, platform)
+    )
 
 
 def newest_minor(bound: str, before: str | None = None) -> str | None:
     """Find the minor version of the newest build that a bound admits, for whatever platform; None without one."""
-    found = _newest(_candidates(bound, before))
-    return found.python if found else None
+    newest = _newest(_candidates(bound, before))
+    return newest.python if newest else None
 
 
 def newest_release(python: str) -> str | None:
     """Find the newest release of a minor version ("3.12") that is known, for whatever platform; None without one."""
-    found = _newest(one for one in python_builds() if one.python == python)
-    return found.version if found else _ENDED.get(python)
+    newest = _newest(build for build in python_builds() if build.python == python)
+    return newest.version if newest else _ENDED.get(python)
 
 
 def versions_of(python: str, platform: str) -> tuple[str, ...]:
     """List the versions of a minor version that have builds for a platform, the oldest first."""
-    found = {one.version for one in python_builds() if (one.python, one.platform) == (python, platform)}
-    return tuple(sorted(found, key=numbers))
+    versions = {build.version for build in python_builds() if (build.python, build.platform) == (python, platform)}
+    return tuple(sorted(versions, key=numbers))
 
 
 def _candidates(bound: str, before: str | None) -> Iterator[PythonBuild]:
-    for one in python_builds():
-        if is_released(one.build, before) and (not bound or takes_python(bound, one.version)):
-            yield one
+    for build in python_builds():
+        if is_released(build.build, before) and (not bound or takes_python(bound, build.version)):
+            yield build
 
 
 def _newest(builds: Iterable[PythonBuild]) -> PythonBuild | None:
-    return max(builds, key=lambda one: (numbers(one.version), one.build), default=None)
+    return max(builds, key=lambda build: (numbers(build.version), build.build), default=None)
 
 
 def is_released(build: str, before: str | None) -> bool:
-    """Say whether a release of the builds ("20260814") is of a day before that of a moment; None is no bound. What
+    """Return whether a release of the builds ("20260814") is of a day before that of a moment; None is no bound. What
     is of the same day may have come later than the moment."""
     return before is None or f"{build[:4]}-{build[4:6]}-{build[6:8]}" < before[:10]
 
 
 def sha256_of(platform: str, version: str, build: str) -> str | None:
     """Give the hash of a build; None where the table doesn't have it."""
-    wanted = (platform, version, build)
-    return next((one.sha256 for one in python_builds() if (one.platform, one.version, one.build) == wanted), None)
+    key = (platform, version, build)
+    return next((row.sha256 for row in python_builds() if (row.platform, row.version, row.build) == key), None)
 
 
 def reaches(build: str) -> bool:
-    """Say whether the table would have a release of the builds, if there were such a one: the table is as new."""
+    """Return whether the table would have a release of the builds, if there were such a one: the table is as new."""
     return build <= str(read("python_builds")["as-of"]).replace("-", "")

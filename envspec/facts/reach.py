@@ -14,7 +14,7 @@ from envspec.packages.version_numbers import numbers
 
 @cache
 def reach() -> Mapping[str, str]:
-    """Say for each table of `data/` how far it reaches."""
+    """Give the reach of each table of `data/`, in words."""
     return {
         "gpus": f"NVIDIA's lists as of {read('gpus')['as-of']}, compute capability 12.1",
         "peaks": f"data sheets as of {read('peaks')['as-of']}",
@@ -41,13 +41,13 @@ def reach() -> Mapping[str, str]:
 
 
 def library_is_newer(package: str, version: str, platform: str) -> bool:
-    """Say whether a release of a CUDA library is newer than every row of its table for a platform; False for other
+    """Return whether a release of a CUDA library is newer than every row of its table for a platform; False for other
     packages."""
-    return _is_newer(version, [one.version for one in libraries.of(package, platform)])
+    return _is_newer(version, [wheel.version for wheel in libraries.of(package, platform)])
 
 
 def neighbour_is_newer(package: str, version: str) -> bool:
-    """Say whether a release of a binary neighbour is newer than every row of its table; False for other packages."""
+    """Return whether a release of a binary neighbour is newer than every row of its table; False for other packages."""
     return _is_newer(version, [last for name, last in _neighbours().items() if name == package])
 
 
@@ -60,7 +60,7 @@ def _is_newer(version: str, known: Sequence[str]) -> bool:
 
 def _libraries() -> dict[str, tuple[libraries.LibraryWheel, ...]]:
     every = libraries.library_wheels()
-    return {name: libraries.of(name, "linux-64") for name in dict.fromkeys(one.package for one in every)}
+    return {name: libraries.of(name, "linux-64") for name in dict.fromkeys(wheel.package for wheel in every)}
 
 
 @cache
@@ -116,8 +116,8 @@ def counts(name: str) -> tuple[int, dict[str, int]]:
         every = [tuple(of_sources(read(name)).values())] * len(words(listed))
     else:
         every = [of_row(read(name), row) for row in rows(name)]
-    found = Counter(kind for kinds in every for kind in kinds)
-    return len(every), {kind: found[kind] for kind in KINDS if found[kind]}
+    numbers = Counter(kind for kinds in every for kind in kinds)
+    return len(every), {kind: numbers[kind] for kind in KINDS if numbers[kind]}
 
 
 def _files() -> Iterator[wheels.WheelFile]:

@@ -36,10 +36,10 @@ def records(form: type[_Record], rows: Iterable[Mapping[str, Any]]) -> tuple[_Re
     Raises msgspec.ValidationError for a cell that the field can't have.
     """
     known = fields(form)
-    several = {one.encode_name for one in known if get_origin(one.type) is tuple}
-    absent = {one.encode_name: () if one.encode_name in several else None for one in known if one.required}
+    lists = {field.encode_name for field in known if get_origin(field.type) is tuple}
+    absent = {field.encode_name: () if field.encode_name in lists else None for field in known if field.required}
     cells = (
-        {key: words(cell) if key in several and isinstance(cell, str) else cell for key, cell in row.items()}
+        {key: words(cell) if key in lists and isinstance(cell, str) else cell for key, cell in row.items()}
         for row in rows
     )
     return tuple(convert({**absent, **row}, form) for row in cells)

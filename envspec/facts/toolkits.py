@@ -29,7 +29,7 @@ def branch(driver: str) -> int:
 
 
 def is_windows(driver: str) -> bool:
-    """Say whether only a driver for Windows has this number. Some numbers are of both: then it says False."""
+    """Return whether only a driver for Windows has this number. Some numbers are of both: then it says False."""
     return numbers(driver)[0] != branch(driver)
 
 
@@ -38,11 +38,11 @@ def platform_of(driver: str | None, platform: str) -> str:
     return "win-64" if driver and is_windows(driver) else platform
 
 
-def reaches(driver: str, floor: str, *, integrated: bool = False) -> bool:
-    """Say whether a driver is as new as a floor. A Jetson's tells only its branch."""
+def reaches(driver: str, lower_bound: str, *, integrated: bool = False) -> bool:
+    """Return whether a driver is as new as the oldest that is allowed. A Jetson's tells only its branch."""
     if integrated:
-        return branch(driver) >= branch(floor)
-    return numbers(driver) >= numbers(floor)
+        return branch(driver) >= branch(lower_bound)
+    return numbers(driver) >= numbers(lower_bound)
 
 
 _COLUMNS = {
@@ -88,7 +88,7 @@ class Toolkit(Struct, frozen=True, rename=_COLUMNS):
         return self.compatible_windows if platform.startswith("win") else self.compatible_linux
 
     def reaches(self, capability: str) -> bool:
-        """Say whether code that the toolkit compiles runs on this capability."""
+        """Return whether code that the toolkit compiles runs on this capability."""
         return covers(self.capabilities, capability, self.version)
 
     @property
@@ -107,7 +107,7 @@ def cuda_releases() -> tuple[Toolkit, ...]:
 def toolkit(version: str) -> Toolkit | None:
     """Find the toolkit of a CUDA version (`"12.8"`, `"12.8.1"`), or None."""
     minor = ".".join(version.split(".")[:2])
-    return next((one for one in cuda_releases() if one.version == minor), None)
+    return next((release for release in cuda_releases() if release.version == minor), None)
 
 
 def native_or_older(toolkit: Toolkit, platform: str) -> str | None:
@@ -116,28 +116,28 @@ def native_or_older(toolkit: Toolkit, platform: str) -> str | None:
     if own := toolkit.native(platform):
         return own
     upto = cuda_releases()[: cuda_releases().index(toolkit)]
-    return next((native for one in reversed(upto) if (native := one.native(platform))), None)
+    return next((native for older in reversed(upto) if (native := older.native(platform))), None)
 
 
 def with_forward_compatibility() -> tuple[Toolkit, ...]:
     """List the toolkits of which the table knows branches for forward compatibility, oldest first."""
-    return tuple(one for one in cuda_releases() if one.forward_branches)
+    return tuple(release for release in cuda_releases() if release.forward_branches)
 
 
 def of_driver(driver: str, platform: str) -> str | None:
     """Give the newest CUDA that a driver is new enough for by itself; None for one that is older than all."""
-    own = ((one.version, one.native(platform)) for one in cuda_releases())
+    own = ((release.version, release.native(platform)) for release in cuda_releases())
     return next((version for version, native in reversed([*own]) if native and reaches(driver, native)), None)
 
 
 def driver_floor(cuda: str, platform: str = "linux-64") -> str | None:
     """Find the oldest driver that runs this CUDA by minor-version compatibility; None if either is unknown."""
-    found = toolkit(cuda)
-    return found.compatible(platform) if found else None
+    release = toolkit(cuda)
+    return release.compatible(platform) if release else None
 
 
 def why_unknown(cuda: str) -> str:
-    """Say why a CUDA is in no table: it is older than they are, or was never published."""
+    """Explain why a CUDA is in no table: it is older than they are, or was never published."""
     first = cuda_releases()[0].version
     if numbers(cuda) < numbers(first):
         return f"CUDA {cuda} is older than any that envspec knows (from {first})"

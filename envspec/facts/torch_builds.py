@@ -48,7 +48,7 @@ class TorchBuild(Struct, frozen=True, rename={"version": "torch", "sources": "so
     sources: tuple[str, ...]
 
     def runs_on(self, capability: str) -> bool:
-        """Say whether the build's machine code runs on a GPU of this capability."""
+        """Return whether the build's machine code runs on a GPU of this capability."""
         return covers(self.sm, capability, self.cuda)
 
 
@@ -58,7 +58,7 @@ def cuda_of(variant: str) -> str | None:
 
 
 def is_own_build(version: str, index: str) -> bool:
-    """Say whether a torch, or another package, is a build that no table knows: from another index than PyPI and
+    """Return whether a torch, or another package, is a build that no table knows: from another index than PyPI and
     PyTorch's, or with another local part than PyTorch's. `index` is a lock's name for it."""
     local = version.partition("+")[2]
     known = not local or re.fullmatch(r"cpu|cu\d+|rocm[\d.]+|xpu", local) is not None
@@ -72,7 +72,7 @@ def variant_of(cuda: str | None) -> str:
 
 @cache
 def _releases() -> dict[str, TorchRelease]:
-    return {one.version: one for one in records(TorchRelease, read("torch")["releases"])}
+    return {row.version: row for row in records(TorchRelease, read("torch")["releases"])}
 
 
 def releases() -> tuple[TorchRelease, ...]:
@@ -87,8 +87,8 @@ def release(version: str) -> TorchRelease | None:
 
 def pypi_variant(version: str, platform: str) -> str | None:
     """Find the variant of PyPI's wheel of a release on a platform. None if it has no wheel or is unknown."""
-    found = release(version)
-    return found.pypi.get(platform) if found else None
+    row = release(version)
+    return row.pypi.get(platform) if row else None
 
 
 def builds(
@@ -104,8 +104,8 @@ def builds(
 
 @cache
 def _builds(version: str | None, variant: str | None, platform: str | None) -> tuple[TorchBuild, ...]:
-    asked = {"torch": version, "variant": variant, "platform": platform}
-    named = {key: value for key, value in asked.items() if value is not None}
+    filters = {"torch": version, "variant": variant, "platform": platform}
+    named = {key: value for key, value in filters.items() if value is not None}
     rows = (row for row in read("torch")["builds"] if named.items() <= row.items())
     derived = ({**row, "cuda": cuda_of(row["variant"]), "pythons": _pythons(row["pythons"])} for row in rows)
     return records(TorchBuild, derived)
@@ -123,21 +123,27 @@ def lockable_pythons(build: TorchBuild) -> tuple[str, ...]:
 @cache
 def lockable(platform: str, variant: str, python: str | None = None) -> tuple[str, ...]:
     """List the releases of torch that can be locked for a platform, a variant and a Python, or any, oldest first."""
-    found = builds(variant=variant, platform=platform)
-    return tuple(one.version for one in found if (python in lockable_pythons(one) if python else lockable_pythons(one)))
+    matches = builds(variant=variant, platform=platform)
+    return tuple(
+        build.version for build in matches if (python in lockable_pythons(build) if python else lockable_pythons(build))
+    )
 
 
 def lockable_cudas(platform: str, version: str | None = None, python: str | None = None) -> tuple[str, ...]:
     """List the CUDA versions for which a release of torch, or any, can be locked, newest first."""
-    found = (one for one in builds(version, platform=platform) if one.cuda)
-    cudas = {str(one.cuda) for one in found if (python in lockable_pythons(one) if python else lockable_pythons(one))}
+    matches = (build for build in builds(version, platform=platform) if build.cuda)
+    cudas = {
+        str(build.cuda)
+        for build in matches
+        if (python in lockable_pythons(build) if python else lockable_pythons(build))
+    }
     return tuple(sorted(cudas, key=numbers, reverse=True))
 
 
 def companions(version: str) -> dict[str, tuple[str, ...]]:
     """Find the torchvision and torchaudio releases made for a torch release; empty if it is unknown."""
-    found = release(version)
-    return {"torchvision": found.torchvision, "torchaudio": found.torchaudio} if found else {}
+    row = release(version)
+    return {"torchvision": row.torchvision, "torchaudio": row.torchaudio} if row else {}
 
 
 def torch_for(companion: str, version: str) -> tuple[str, ...]:
@@ -148,11 +154,11 @@ def torch_for(companion: str, version: str) -> tuple[str, ...]:
 @cache
 def _torches(companion: str) -> dict[str, tuple[str, ...]]:
     """The torch releases by the release of a companion that was made for them."""
-    found: dict[str, tuple[str, ...]] = {}
-    for one in releases():
-        for version in companions(one.version).get(companion, ()):
-            found[version] = (*found.get(version, ()), one.version)
-    return found
+    torches: dict[str, tuple[str, ...]] = {}
+    for torch in releases():
+        for version in companions(torch.version).get(companion, ()):
+            torches[version] = (*torches.get(version, ()), torch.version)
+    return torches
 
 
 def newest() -> TorchRelease:
@@ -176,5 +182,5 @@ def build_bounds(torch: str | None) -> tuple[str, ...]:
     torch up to 2.1 takes `packaging` from pkg_resources (torch/utils/cpp_extension.py), where setuptools has had it up
     to 69.
     """
-    found = re.match(r"(\d+)\.(\d+)", torch or "")
-    return ("setuptools<70",) if found and (int(found[1]), int(found[2])) < (2, 2) else ()
+    match = re.match(r"(\d+)\.(\d+)", torch or "")
+    return ("setuptools<70",) if match and (int(match[1]), int(match[2])) < (2, 2) else ()

@@ -30,7 +30,7 @@ class TritonRelease(
     sources: tuple[str, ...]
 
     def compiles_for(self, capability: str) -> bool:
-        """Say whether its ptxas knows a capability by the name that triton gives it (11.0 isn't 10.1 here)."""
+        """Return whether its ptxas knows a capability by the name that triton gives it (11.0 isn't 10.1 here)."""
         return capability in self.capabilities
 
     def cuda_for(self, capability: str) -> str:
@@ -51,23 +51,23 @@ def releases() -> tuple[TritonRelease, ...]:
 
 def release(version: str) -> TritonRelease | None:
     """Find a release by its version, or the newest that `~=3.8.0` admits; ignores a local part. None if none does."""
-    wanted = version.partition("+")[0]
+    plain = version.partition("+")[0]
     if version.startswith("~=") and (bound := re.match(r"[\d.]+", version[2:].lstrip())):
         least = numbers(bound[0])
         admitted = [
-            one for one in releases() if numbers(one.version)[:2] == least[:2] and numbers(one.version) >= least
+            row for row in releases() if numbers(row.version)[:2] == least[:2] and numbers(row.version) >= least
         ]
         return admitted[-1] if admitted else None
-    return next((one for one in releases() if one.version == wanted), None)
+    return next((row for row in releases() if row.version == plain), None)
 
 
 def is_newer(version: str) -> bool:
-    """Say whether a release, or the least that a range admits, is newer than the table."""
-    found = re.search(r"\d+(\.\d+)*", version)
-    return found is not None and numbers(found[0]) > numbers(releases()[-1].version)
+    """Return whether a release, or the least that a range admits, is newer than the table."""
+    number = re.search(r"\d+(\.\d+)*", version)
+    return number is not None and numbers(number[0]) > numbers(releases()[-1].version)
 
 
 def first_for(capability: str, after: str) -> TritonRelease | None:
     """Find the first release after one that compiles for a capability; None if the table has none."""
-    newer = (one for one in releases() if numbers(one.version) > numbers(after))
-    return next((one for one in newer if one.compiles_for(capability)), None)
+    newer = (row for row in releases() if numbers(row.version) > numbers(after))
+    return next((row for row in newer if row.compiles_for(capability)), None)

@@ -36,22 +36,22 @@ def virtual_packages(
     `__cuda_arch` is the lowest compute capability of the GPUs (CEP 46). `architectures` begin with it ("sm_90").
     `__archspec` is the oldest processor, `cpu` ("x86-64-v3"), or what every machine of the platform has.
     """
-    found = [("__archspec", "1", ARCHSPEC.get(cpu or "", _ARCHSPEC.get(platform, "x86_64")))]
+    packages = [("__archspec", "1", ARCHSPEC.get(cpu or "", _ARCHSPEC.get(platform, "x86_64")))]
     system = platform.partition("-")[0]
     if system == "linux":
         glibc = glibc or "2.28"
         # the kernels of the distributions that brought these glibcs: RHEL 7 and RHEL 8
         kernel = "4.18" if numbers(glibc) >= (2, 28) else "3.10"
-        found += [("__unix", "0", "0"), ("__linux", kernel, "0"), ("__glibc", glibc, "0")]
+        packages += [("__unix", "0", "0"), ("__linux", kernel, "0"), ("__glibc", glibc, "0")]
     elif system == "osx":
-        found += [("__unix", "0", "0"), ("__osx", "13.0", "0")]
+        packages += [("__unix", "0", "0"), ("__osx", "13.0", "0")]
     else:
-        found.append(("__win", "10.0", "0"))
+        packages.append(("__win", "10.0", "0"))
     if cuda:
-        found.append(("__cuda", _native_cuda(cuda, driver, platform), "0"))
+        packages.append(("__cuda", _native_cuda(cuda, driver, platform), "0"))
         if architectures:
-            found.append(("__cuda_arch", capability_of(architectures[0]), "0"))
-    return tuple(found)
+            packages.append(("__cuda_arch", capability_of(architectures[0]), "0"))
+    return tuple(packages)
 
 
 def _native_cuda(cuda: str, driver: str | None, platform: str) -> str:

@@ -49,5 +49,5 @@ class WheelBound(Struct, frozen=True):
 NUMPY_1 = WheelBound("numpy", "numpy<2", "constraint")
 PKG_RESOURCES = WheelBound("pkg_resources", f"setuptools<{NO_PKG_RESOURCES}", "requirement")
 
-WHEEL_BOUNDS = {one.constraint: one for one in (NUMPY_1, PKG_RESOURCES)}
+WHEEL_BOUNDS = {bound.constraint: bound for bound in (NUMPY_1, PKG_RESOURCES)}
 """All of them, by the constraint."""

@@ -127,16 +127,16 @@ def size_of(index: str, file: str, sha256: str) -> int | None:
 def pythons(variant: str, project: str, release: str, platform: str) -> tuple[str, ...]:
     """List the Pythons ("3.12") for which the facts have a wheel of a release (without its local part) in a variant."""
     local = "" if platform == "osx-arm64" else f"+{variant}"
-    found = set()
+    minors = set()
     for wheel in load(variant).files(project) if variant in variants() else ():
         tags = wheel.file.removesuffix(".whl").split("-")
         if wheel.version == f"{release}{local}" and platform_of(wheel.file) == platform:
-            found |= {
+            minors |= {
                 f"3.{tag[3:]}"
                 for tag in tags[-3].split(".")
                 if re.fullmatch(r"cp3\d+", tag) and tags[-2] in (tag, tag + "m")
             }
-    return tuple(sorted(found, key=lambda python: int(python[2:])))
+    return tuple(sorted(minors, key=lambda python: int(python[2:])))
 
 
 # As the METADATA of recent releases on PyPI has it (read 2026-11). All builds of a release have the same licence texts.

@@ -61,7 +61,7 @@ class Address(RecordWithNotes, frozen=True, eq=False):
         return self.revision.lower() if self.revision and _COMMIT.fullmatch(self.revision) else None
 
     def names(self, pinned: Address) -> bool:
-        """Whether a requirement of this address is met by what is pinned: all that this one says is so there."""
+        """Return whether a requirement of this address is met by what is pinned: all that this one says is so there."""
         if replace(self, revision=None) != replace(pinned, revision=None):
             return False
         if self.sha256 not in (None, pinned.sha256):
@@ -69,7 +69,8 @@ class Address(RecordWithNotes, frozen=True, eq=False):
         return self.commit is None or (pinned.revision or "").startswith(self.commit)
 
     def has_beside(self, pinned: Address) -> bool:
-        """Whether what is pinned is another folder of the same repository, at the commit if this one names it."""
+        """Return whether what is pinned is another folder of the same repository, at the commit if this one names
+        it."""
         return self.git and replace(self, folder=pinned.folder).names(pinned)
 
 
@@ -77,10 +78,10 @@ class Address(RecordWithNotes, frozen=True, eq=False):
 def parse_address(url: str) -> Address:
     """Parse the URL of a requirement, an index or a pin. Raises ValueError, with the reason, for one that tools could
     read in two ways."""
-    found = _URL.fullmatch(url)
-    if found is None:
+    match = _URL.fullmatch(url)
+    if match is None:
         raise ValueError("it isn't of the form scheme://host/path")
-    git, scheme, login, host, path, query, fragment = found.groups()
+    git, scheme, login, host, path, query, fragment = match.groups()
     if strange := _IN_NO_LOGIN.search(login or "") or _STRANGE.search(
         "".join((host, path, query or "", fragment or ""))
     ):
@@ -111,21 +112,25 @@ def parse_address(url: str) -> Address:
 
 
 def is_within(url: str, allowed: str) -> bool:
-    """Whether `url` is `allowed` or below it: the same scheme, host and port, and the path or one under it.
+    """Return whether `url` is `allowed` or below it: the same scheme, host and port, and the path or one under it.
 
     A login in `url` doesn't matter. What climbs (`..`, encoded or not), or has a backslash, is within nothing; so is
     what can't be taken apart. "https://host/a" holds "https://host/a/b", and not "https://host/ab".
     """
     try:
-        one, other = parse_address(url.strip()), parse_address(allowed)
+        address, allowed_address = parse_address(url.strip()), parse_address(allowed)
     except ValueError:
         return False
-    if (one.scheme, one.host.rstrip("."), one.port) != (other.scheme, other.host.rstrip("."), other.port):
+    if (address.scheme, address.host.rstrip("."), address.port) != (
+        allowed_address.scheme,
+        allowed_address.host.rstrip("."),
+        allowed_address.port,
+    ):
         return False
-    path, above = _decode_fully(one.path), _decode_fully(other.path).rstrip("/")
-    if one.git:
+    path, above = _decode_fully(address.path), _decode_fully(allowed_address.path).rstrip("/")
+    if address.git:
         above = above.removesuffix(".git")
-    if one.host in _ANY_CASE:
+    if address.host in _ANY_CASE:
         path, above = path.lower(), above.lower()
     if any(part in (".", "..") for part in path.split("/")):
         return False
@@ -133,10 +138,10 @@ def is_within(url: str, allowed: str) -> bool:
 
 
 def _host_of(scheme: str, text: str) -> tuple[str, int | None]:
-    found = _HOST.fullmatch(text)
-    if found is None:
+    match = _HOST.fullmatch(text)
+    if match is None:
         raise ValueError(f"`{text}` isn't a host and a port")
-    name, port = found[1].lower(), int(found[2]) if found[2] else None
+    name, port = match[1].lower(), int(match[2]) if match[2] else None
     if not name and scheme != "file":
         raise ValueError("it has no host")
     if port is not None and port > 65535:
@@ -163,10 +168,10 @@ def _folder_of(fragment: str) -> str | None:
 
 
 def _of_fragment(fragment: str, key: str) -> str | None:
-    said = [part.partition("=")[2] for part in fragment.split("&") if part.partition("=")[0] == key]
-    if len(said) > 1:
+    values = [part.partition("=")[2] for part in fragment.split("&") if part.partition("=")[0] == key]
+    if len(values) > 1:
         raise ValueError(f"it has #{key}= twice")
-    return said[0] if said else None
+    return values[0] if values else None
 
 
 def _decode_fully(path: str) -> str:

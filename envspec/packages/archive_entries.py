@@ -303,7 +303,7 @@ LEADS_OUT = "it leads out of the folder that it's installed to"
 
 
 def _entries_fault(file: BinaryIO, entries: list[zipfile.ZipInfo], end: int) -> str:
-    """Whether the entries lie as the list says, one behind the other, and unpack to what it says."""
+    """Return whether the entries lie as the list says, one behind the other, and unpack to what it says."""
     at = 0
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
         name = entry.orig_filename
@@ -337,30 +337,30 @@ def _raw_name(entry: zipfile.ZipInfo) -> bytes:
 def _same_sizes(entry: zipfile.ZipInfo, packed: int, unpacked: int) -> bool:
     # all bits set: the size stands in eight bytes elsewhere, and is checked by what unpacks
     return all(
-        said in (known, 0xFFFFFFFF) for said, known in ((packed, entry.compress_size), (unpacked, entry.file_size))
+        size in (listed, 0xFFFFFFFF) for size, listed in ((packed, entry.compress_size), (unpacked, entry.file_size))
     )
 
 
 def _unpacks_to(file: BinaryIO, entry: zipfile.ZipInfo) -> bool:
-    """Whether an entry unpacks to what its list says. Leaves the file behind its data."""
+    """Return whether an entry unpacks to what its list says. Leaves the file behind its data."""
     left = entry.compress_size
     if entry.compress_type == zipfile.ZIP_STORED:
         file.seek(left, os.SEEK_CUR)
         return left == entry.file_size
     stream = zlib.decompressobj(-zlib.MAX_WBITS)
-    found = 0
+    unpacked = 0
     while left and not stream.eof:
         piece = file.read(min(left, _PIECE))
         if not piece:
             return False
         left -= len(piece)
         while piece and not stream.eof:
-            found += len(stream.decompress(piece, 4 * _PIECE))
-            if found > entry.file_size:
+            unpacked += len(stream.decompress(piece, 4 * _PIECE))
+            if unpacked > entry.file_size:
                 return False
             piece = stream.unconsumed_tail
     file.seek(left, os.SEEK_CUR)
-    return stream.eof and not left and not stream.unused_data and found == entry.file_size
+    return stream.eof and not left and not stream.unused_data and unpacked == entry.file_size
 
 
 def main(arguments: list[str]) -> int:

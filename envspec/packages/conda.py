@@ -54,23 +54,23 @@ def compare(old: str, new: str) -> int:
 
 
 def starts_with(version: str, prefix: str) -> bool:
-    """Say whether a version matches `prefix.*`: `1.2` matches `1.2.3` and `1.2a`, not `1.20`; `1.0` matches `1a`."""
+    """Return whether a version matches `prefix.*`: `1.2` matches `1.2.3` and `1.2a`, not `1.20`; `1.0` matches `1a`."""
     if epoch_of(version) != epoch_of(prefix):
         return False
-    wanted, wanted_local = components(prefix)
-    found, local = components(version)
-    return _begins(found, wanted) and _begins(local, wanted_local)
+    prefix_components, prefix_local = components(prefix)
+    version_components, local = components(version)
+    return _begins(version_components, prefix_components) and _begins(local, prefix_local)
 
 
-def _begins(found: tuple[Component, ...], wanted: tuple[Component, ...]) -> bool:
+def _begins(components: tuple[Component, ...], prefix: tuple[Component, ...]) -> bool:
     # zeros that the version leaves out ask for nothing, not even that its last component ends there (rattler's rule)
-    while len(wanted) > len(found) and wanted[-1] == _ZERO:
-        wanted = wanted[:-1]
-    if not wanted or len(wanted) > len(found):
-        return not wanted
-    *whole, last = wanted
-    part = found[len(whole)][: len(last)]
-    if found[: len(whole)] != tuple(whole) or part[:-1] != last[:-1]:
+    while len(prefix) > len(components) and prefix[-1] == _ZERO:
+        prefix = prefix[:-1]
+    if not prefix or len(prefix) > len(components):
+        return not prefix
+    *whole, last = prefix
+    part = components[len(whole)][: len(last)]
+    if components[: len(whole)] != tuple(whole) or part[:-1] != last[:-1]:
         return False
     (rank, value), (_, end) = part[-1] if len(part) == len(last) else (-1, ""), last[-1]
     if isinstance(end, str) and isinstance(value, str) and rank >= 0:
@@ -82,10 +82,10 @@ def _split(text: str) -> tuple[Component, ...]:
     # a dash stands for an underscore; a trailing underscore (openssl's 1.0.1_) is a part of its own
     text = text.replace("-", "_")
     trailing = text.endswith("_")
-    found = [_component(part) for part in re.split(r"[._]", text.rstrip("_"))]
-    if trailing and found:
-        found[-1] = (*found[-1], _word("_"))
-    return tuple(found)
+    components = [_component(part) for part in re.split(r"[._]", text.rstrip("_"))]
+    if trailing and components:
+        components[-1] = (*components[-1], _word("_"))
+    return tuple(components)
 
 
 def _component(text: str) -> Component:
@@ -138,12 +138,12 @@ _CLAUSE = re.compile(r"(>=|<=|==|!=|~=|=|>|<)?\s*(\S+)")
 
 @lru_cache(maxsize=TEXTS)
 def admits(match_spec: str, version: str, build: str) -> bool:
-    """Say whether a match spec (`pytorch 2.7.* cuda*`, `python>=3.10,<3.13.0a0`) admits a version and a build."""
+    """Return whether a match spec (`pytorch 2.7.* cuda*`, `python>=3.10,<3.13.0a0`) admits a version and a build."""
     # a spec can't hold a longer one, and no version needs as much
     if max(len(match_spec), len(version)) > MAX_MATCH_SPEC or too_much(match_spec) or too_much(version):
         return False
-    wanted_version, wanted_build = version_and_build(match_spec)
-    return _version_fits(wanted_version, version) and _build_fits(wanted_build, build)
+    version_bounds, build_pattern = version_and_build(match_spec)
+    return _version_fits(version_bounds, version) and _build_fits(build_pattern, build)
 
 
 def version_and_build(match_spec: str) -> tuple[str, str]:
@@ -169,26 +169,26 @@ def place_of(match_spec: str) -> tuple[str, str]:
 
 
 def is_file_of(match_spec: str, sha256: str, md5: str | None) -> bool:
-    """Say whether a file has the hashes that a match spec asks for: `ffmpeg[sha256=…]`."""
+    """Return whether a file has the hashes that a match spec asks for: `ffmpeg[sha256=…]`."""
     named = _bracket_terms(match_spec)
     return named.get("sha256", sha256).lower() == sha256 and named.get("md5", md5 or "").lower() == (md5 or "")
 
 
 def takes_build_number(match_spec: str, number: int) -> bool:
-    """Say whether a match spec admits a build number (`ffmpeg[build_number=">=2"]`), which a lock doesn't hold."""
-    asked = _bracket_terms(match_spec).get("build_number", "")
-    return not asked or _clause_fits(asked, str(number))
+    """Return whether a match spec admits a build number (`ffmpeg[build_number=">=2"]`), which a lock doesn't hold."""
+    bounds = _bracket_terms(match_spec).get("build_number", "")
+    return not bounds or _clause_fits(bounds, str(number))
 
 
 def _bracket_terms(match_spec: str) -> dict[str, str]:
-    return {found[0]: "".join(found[1:]) for found in _BRACKET.findall(match_spec.partition("[")[2])}
+    return {term[0]: "".join(term[1:]) for term in _BRACKET.findall(match_spec.partition("[")[2])}
 
 
 def _positional(text: str) -> tuple[str, str]:
     joined = re.sub(r" ?([,|]) ?", r"\1", re.sub(r"(?<=[<>=!~]) ", "", text))
     version, _, build = joined.partition(" ")
-    if not build and (found := _WITH_BUILD.fullmatch(version)):
-        version, build = found.groups()
+    if not build and (match := _WITH_BUILD.fullmatch(version)):
+        version, build = match.groups()
     if build and not version.startswith("=="):
         # =1.2 is fuzzy without a build, exact with one
         return version.removeprefix("="), build.strip()
@@ -196,19 +196,21 @@ def _positional(text: str) -> tuple[str, str]:
     return version[2:] if not build and _FIRST_STARRED.match(version) else version, build.strip()
 
 
-def _version_fits(wanted: str, version: str) -> bool:
-    if not wanted:
+def _version_fits(bounds: str, version: str) -> bool:
+    if not bounds:
         return True
-    if "(" in wanted:
-        return _group_fits(wanted, version)
-    return any(all(_clause_fits(one, version) for one in every.split(",") if one) for every in wanted.split("|"))
+    if "(" in bounds:
+        return _group_fits(bounds, version)
+    return any(
+        all(_clause_fits(clause, version) for clause in every.split(",") if clause) for every in bounds.split("|")
+    )
 
 
-def _group_fits(wanted: str, version: str) -> bool:
-    """Judge a version with parentheses, which group."""
+def _group_fits(bounds: str, version: str) -> bool:
+    """Return whether a version satisfies bounds with parentheses, which group."""
     for sign, joined in (("|", any), (",", all)):
         parts, depth = [""], 0
-        for letter in wanted:
+        for letter in bounds:
             depth += {"(": 1, ")": -1}.get(letter, 0)
             if letter == sign and not depth:
                 parts.append("")
@@ -216,16 +218,16 @@ def _group_fits(wanted: str, version: str) -> bool:
                 parts[-1] += letter
         if len(parts) > 1:
             return joined(_version_fits(part.strip(), version) for part in parts)
-    inner = wanted.strip()
+    inner = bounds.strip()
     is_group = inner.startswith("(") and inner.endswith(")")
     return _version_fits(inner[1:-1].strip(), version) if is_group else _clause_fits(inner, version)
 
 
 def _clause_fits(clause: str, version: str) -> bool:
-    found = _CLAUSE.fullmatch(clause.strip())
-    if found is None or found[2].startswith("^"):
+    match = _CLAUSE.fullmatch(clause.strip())
+    if match is None or match[2].startswith("^"):
         return True
-    operator, bound = found.groups()
+    operator, bound = match.groups()
     if bound == "*":
         return True
     starred = bound.endswith("*")
@@ -247,13 +249,13 @@ def _clause_fits(clause: str, version: str) -> bool:
     )
 
 
-def _build_fits(wanted: str, build: str) -> bool:
-    if not wanted:
+def _build_fits(pattern: str, build: str) -> bool:
+    if not pattern:
         return True
-    if wanted.startswith("^") and wanted.endswith("$"):
-        return _expression_fits(wanted, build)
+    if pattern.startswith("^") and pattern.endswith("$"):
+        return _expression_fits(pattern, build)
     # of rattler's patterns, `*` alone stands for more than itself
-    return fnmatchcase(build.lower(), re.sub(r"[?[]", r"[\g<0>]", wanted.lower()))
+    return fnmatchcase(build.lower(), re.sub(r"[?[]", r"[\g<0>]", pattern.lower()))
 
 
 def _expression_fits(expression: str, build: str) -> bool:
@@ -296,7 +298,7 @@ class BuildRecord(Struct, frozen=True, dict=True):
 
     @cached_property
     def for_cpu(self) -> bool:
-        """Whether the build string names the CPU build."""
+        """Return whether the build string names the CPU build."""
         return not self.for_cuda and bool(_MARKED_CPU.search(self.string))
 
     @cached_property
@@ -308,19 +310,19 @@ class BuildRecord(Struct, frozen=True, dict=True):
         for depend in self.depends:
             # `__cuda >=11.8` bounds the driver alone: newer majors answer it too
             if conda_name(depend) in ("cuda-version", "cudatoolkit") and (
-                found := _LOWEST.search(" ".join(depend.split()))
+                match := _LOWEST.search(" ".join(depend.split()))
             ):
-                return found[1]
+                return match[1]
         return None
 
     def admits(self, cuda: str) -> bool:
-        """Say whether the build runs with this CUDA: its own major, and its own minor or a higher one."""
+        """Return whether the build runs with this CUDA: its own major, and its own minor or a higher one."""
         return self.for_cuda and (
             self.cuda is None or (major(self.cuda) == major(cuda) and numbers_in(self.cuda) <= numbers_in(cuda))
         )
 
     def runs_on_python(self, python: str) -> bool:
-        """Say whether the build fits this Python: False for one made for another."""
+        """Return whether the build fits this Python: False for one made for another."""
         abi = [depend.split()[1] for depend in self.depends if depend.startswith("python_abi ")]
         return all(version.startswith(f"{python}.") for version in abi)
 
@@ -362,9 +364,9 @@ def pypi_names(name: str, depends: Iterable[str], purls: Iterable[str] = ()) -> 
         return tuple(sorted(named))
     if name in _CORRECTIONS:
         return (_CORRECTIONS[name],)
-    found = _in_table(name)
-    if found is not None:
-        return (canonical_name(name),) if found == SAME else (found,) if found else ()
+    tabled = _in_table(name)
+    if tabled is not None:
+        return (canonical_name(name),) if tabled == SAME else (tabled,) if tabled else ()
     return untabled_names(name, depends)
 
 

@@ -40,11 +40,11 @@ class Overrides:
         markers hold; none of them if the requirement is of other extras. None if the requirement isn't overridden."""
         if not self._by_name:
             return None
-        one = head_of(requirement)
-        found = self._by_name.get(one.name)
-        if found is None or one.marker is None:
-            return found
-        return found if _of_extras(str(one.marker), _that_matter(one, extras)) else ()
+        head = head_of(requirement)
+        overrides = self._by_name.get(head.name)
+        if overrides is None or head.marker is None:
+            return overrides
+        return overrides if _of_extras(str(head.marker), _that_matter(head, extras)) else ()
 
 
 def _that_matter(requirement: RequirementHead, extras: Collection[str]) -> tuple[str, ...]:
@@ -55,10 +55,12 @@ def _that_matter(requirement: RequirementHead, extras: Collection[str]) -> tuple
 
 @lru_cache(maxsize=TEXTS)
 def _of_extras(marker: str, extras: tuple[str, ...]) -> bool:
-    """Say whether a marker may hold on some machine with one of these extras, or with none."""
+    """Return whether a marker may hold on some machine with one of these extras, or with none."""
     if "extra" not in marker:
         return True
-    only_extras = parse_marker(_COMPARISON.sub(lambda found: found[0] if _is_extra(found) else _TRUE, marker))
+    only_extras = parse_marker(
+        _COMPARISON.sub(lambda comparison: comparison[0] if _is_extra(comparison) else _TRUE, marker)
+    )
     return any(only_extras.evaluate({"extra": extra}) for extra in ("", *extras))
 
 
@@ -93,7 +95,7 @@ class Markers:
         return self._held[extras]
 
     def hold(self, requirement: str, extras: Collection[str] = ()) -> bool:
-        """Say whether a requirement holds if `extras` of its own package are asked for: with one of them, or without
+        """Return whether a requirement holds if `extras` of its own package are asked for: with one of them, or without
         any. Raises ValueError for a text that isn't a requirement.
         """
         return self._judge(requirement, extras)
@@ -140,7 +142,7 @@ def effective(
         return ((requirement, False),)  # as most are
     instead = overrides.instead_of(requirement, extras)
     if instead is not None:
-        return [(one, True) for one in instead if markers.hold(one)]
+        return [(override, True) for override in instead if markers.hold(override)]
     return ((requirement, False),) if markers.hold(requirement, extras) else ()
 
 

@@ -65,18 +65,18 @@ def identifier(name: str) -> str:
 
 def in_spdx(licence: str) -> str:
     """Write a licence as SPDX does, in SPDX's case; words that no identifier is known for stay as they are."""
-    found = _spdx(licence)
-    return licence if found == " ".join(licence.split()).lower() else found
+    identifier = _spdx(licence)
+    return licence if identifier == " ".join(licence.split()).lower() else identifier
 
 
-def is_same(one: str, other: str) -> bool:
+def is_same(licence: str, other: str) -> bool:
     """Return whether two texts name the same licence, however they are spelt: by name or by SPDX identifier, in any
     case, the parts of an expression in any order. Words that leave a choice ("BSD License") are the same as each of
     what they may mean."""
-    if _tree(one, _spdx) == _tree(other, _spdx):
+    if _tree(licence, _spdx) == _tree(other, _spdx):
         return True
-    chosen = {_spdx(name) for text in (one, other) for name in _names_of(text)} & _LEFT_OPEN.keys()
-    return bool(chosen) and _tree(one, _family) == _tree(other, _family)
+    chosen = {_spdx(name) for text in (licence, other) for name in _names_of(text)} & _LEFT_OPEN.keys()
+    return bool(chosen) and _tree(licence, _family) == _tree(other, _family)
 
 
 def _tree(licence: str, single: Callable[[str], str]) -> object:
@@ -104,10 +104,10 @@ def _classifiers(text: str) -> tuple[str, list[str]]:
 
 
 def _flat(operator: str, parts: Iterable[object]) -> object:
-    found: set[object] = set()
+    members: set[object] = set()
     for part in parts:
-        found |= part[1] if isinstance(part, tuple) and part[0] == operator else {part}
-    return found.pop() if len(found) == 1 else (operator, frozenset(found))
+        members |= part[1] if isinstance(part, tuple) and part[0] == operator else {part}
+    return members.pop() if len(members) == 1 else (operator, frozenset(members))
 
 
 @lru_cache(maxsize=1024)
@@ -118,10 +118,10 @@ def _spdx(name: str) -> str:
     plain = _LICENCE.sub("", text)
     for candidate in (text, identifier(text), identifier(plain), plain):
         try:
-            found = str(canonicalize_license_expression(candidate))
+            expression = str(canonicalize_license_expression(candidate))
         except InvalidLicenseExpression:
             continue
-        return _RENAMED.get(found, found)
+        return _RENAMED.get(expression, expression)
     return text.lower()
 
 
@@ -180,10 +180,10 @@ def is_acceptable(licence: str, allow: Sequence[str], deny: Sequence[str]) -> bo
     def single(name: str) -> bool:
         names = {name.lower(), identifier(name).lower()}
         # no right that an exception gives is lost by naming the licence alone
-        names |= {one.partition(" with ")[0] for one in names}
+        names |= {spelling.partition(" with ")[0] for spelling in names}
         return not _matches_any(names, deny) and (not allow or _matches_any(names, allow))
 
-    return judge(licence, single, lambda one, other: one or other, lambda one, other: one and other)
+    return judge(licence, single, lambda left, right: left or right, lambda left, right: left and right)
 
 
 def _matches_any(names: set[str], patterns: Sequence[str]) -> bool:
@@ -201,34 +201,34 @@ class _Expression(Generic[Verdict]):
         self.single, self.either, self.both = single, either, both
 
     def whole(self) -> Verdict:
-        found = self._expression()
+        verdict = self._expression()
         if self.tokens:
             raise ValueError
-        return found
+        return verdict
 
     def _expression(self) -> Verdict:
         """`expression = term {OR term}`."""
-        found = self._term()
+        verdict = self._term()
         while self._take("OR"):
-            found = self.either(found, self._term())
-        return found
+            verdict = self.either(verdict, self._term())
+        return verdict
 
     def _term(self) -> Verdict:
         """`term = part {AND part}`."""
-        found = self._part()
+        verdict = self._part()
         while self._take("AND"):
-            found = self.both(found, self._part())
-        return found
+            verdict = self.both(verdict, self._part())
+        return verdict
 
     def _part(self) -> Verdict:
         """`part = ( expression ) | licence [WITH exception]`."""
         if not self.tokens or self.tokens[-1].upper() in ("OR", "AND", "WITH", ")"):
             raise ValueError
         if self._take("("):
-            found = self._expression()
+            verdict = self._expression()
             if not self._take(")"):
                 raise ValueError
-            return found
+            return verdict
         name = self.tokens.pop()
         if len(self.tokens) > 1 and self._take("WITH"):
             name = f"{name} WITH {self.tokens.pop()}"

@@ -36,7 +36,7 @@ def normalise_requirement(text: str) -> str:
     parsed = parse_requirement(text)
     extras = sorted({canonical_name(extra) for extra in parsed.extras})
     normal = canonical_name(parsed.name) + (f"[{','.join(extras)}]" if extras else "")
-    normal += ",".join(sorted({one.operator + one.version for one in parsed.specifier}))
+    normal += ",".join(sorted({clause.operator + clause.version for clause in parsed.specifier}))
     if parsed.url:
         normal += f" @ {without_credentials(parsed.url)}"
     if parsed.marker:
@@ -67,7 +67,7 @@ def requirement_name(requirement: str) -> str:
 
 
 def is_of_extra(requirement: str) -> bool:
-    """Say whether a published requirement holds for an extra alone, by its marker."""
+    """Return whether a published requirement holds for an extra alone, by its marker."""
     return "extra" in requirement.partition(";")[2]
 
 

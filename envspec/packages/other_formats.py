@@ -27,9 +27,9 @@ _NAMED = {
 _UNREAD = ("Pipfile", "Makefile")
 """Names of files that no tool of these reads as a list of requirements."""
 
-# A format's module, and lines that tell it, whatever the file is called: each begins behind the one before it. They are
+# The lines by which a format is recognised, whatever the file is called: each begins behind the one before it. They are
 # looked for one after the other: one pattern for several would look for the last of them behind each of the first.
-_TOLD_BY: tuple[tuple[str, tuple[str, ...]], ...] = (
+_SIGNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("envspec", (r"\A# Locked from the spec by `envspec lock`",)),
     ("envspec", (r"^lock-version = \d+\n\n\[env\]",)),
     ("explicit", (r"^@EXPLICIT[ \t]*$",)),
@@ -58,7 +58,7 @@ def format_of(name: str, text: str) -> str | None:
         return None
     if base.startswith("Dockerfile.") or base.endswith(".Dockerfile") or base.endswith(".dockerfile"):
         return "dockerfile"
-    for form, lines in _TOLD_BY:
+    for form, lines in _SIGNS:
         if _follow(text, lines):
             return form
     return None if _OTHER.search(name) else "requirements"
@@ -67,10 +67,10 @@ def format_of(name: str, text: str) -> str | None:
 def _follow(text: str, lines: tuple[str, ...]) -> bool:
     at = 0
     for line in lines:
-        found = re.compile(line, re.MULTILINE).search(text, at)
-        if found is None:
+        match = re.compile(line, re.MULTILINE).search(text, at)
+        if match is None:
             return False
-        at = found.end()
+        at = match.end()
     return True
 
 

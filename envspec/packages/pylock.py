@@ -38,8 +38,8 @@ def _plainly(package: Any) -> Any:
 
 
 def _plain(wheel: Any) -> Any:
-    said = (wheel.get("name") or wheel.get("url") or wheel.get("path")) if isinstance(wheel, dict) else None
-    name = read_name(unquote(said).rpartition("/")[2]) if isinstance(said, str) else None
+    address = (wheel.get("name") or wheel.get("url") or wheel.get("path")) if isinstance(wheel, dict) else None
+    name = read_name(unquote(address).rpartition("/")[2]) if isinstance(address, str) else None
     return {**wheel, "name": name.plain} if name and name.label is not None else wheel
 
 

@@ -68,8 +68,10 @@ def range_between(first: str, last: str) -> str:
 def narrow(bound: str, more: str, minors: Iterable[str]) -> str | None:
     """Write the bound that two have together on the releases of these minor versions; `bound` itself where that is all
     of it. None where no release is left."""
-    own = {minor: found for minor in minors if (found := releases_of(minor, bound))}
-    left = {minor: tuple(one for one in releases if takes_python(more, one)) for minor, releases in own.items()}
+    own = {minor: own_releases for minor in minors if (own_releases := releases_of(minor, bound))}
+    left = {
+        minor: tuple(release for release in releases if takes_python(more, release)) for minor, releases in own.items()
+    }
     if left == own or not any(left.values()):
         return bound if any(left.values()) else None
     if len(own) == 1:
@@ -91,7 +93,7 @@ def specifier_of_alternatives(specifiers: Sequence[str]) -> str | None:
     """Write the specifier of what one of these admits, as Poetry's `||` joins them; empty for all, None for none."""
     if len(specifiers) == 1:
         return specifiers[0]
-    return specifier_of(lambda version: any(takes_python(one, version) for one in specifiers))
+    return specifier_of(lambda version: any(takes_python(specifier, version) for specifier in specifiers))
 
 
 def specifier_of(is_admitted: Callable[[str], bool], text: str = "") -> str | None:
@@ -108,7 +110,7 @@ def specifier_of(is_admitted: Callable[[str], bool], text: str = "") -> str | No
     else:
         if text and all(takes_python(text, version) == (version in left) for version in every):
             return text.strip()
-    first, last = (next(version for version in several if version in left) for several in (every, reversed(every)))
+    first, last = (next(version for version in versions if version in left) for versions in (every, reversed(every)))
     at, end = every.index(first), every.index(last) + 1
     clauses = [f">={first.removesuffix('.0')}"] if at else []
     clauses += [f"<{every[end].removesuffix('.0')}"] if end < len(every) else []
@@ -119,7 +121,7 @@ def specifier_of(is_admitted: Callable[[str], bool], text: str = "") -> str | No
 
 
 def is_within(version: str, minor: str, bound: str | None) -> bool:
-    """Say whether a Python ("3.12.4") is of a minor version, and what a bound admits."""
+    """Return whether a Python ("3.12.4") is of a minor version, and what a bound admits."""
     return version.startswith(f"{minor}.") and (bound is None or takes_python(bound, version))
 
 
@@ -128,8 +130,8 @@ def binding_range(requires: str | None, minor: str) -> str | None:
     """Give the part of a Requires-Python that a lock holds: all of it, normalised, where a clause may refuse a Python
     of this minor version or a later one. None for a floor below them, for none, and for what isn't a specifier."""
     try:
-        said = normalise_specifier(str(published_requirement(f"python {requires or ''}").specifier))
+        specifier = normalise_specifier(str(published_requirement(f"python {requires or ''}").specifier))
     except ValueError:
         return None
-    caps = any(clause.startswith(_CAPPING) for clause in said.split(","))
-    return said if said and (caps or not takes_python(said, f"{minor}.0")) else None
+    caps = any(clause.startswith(_CAPPING) for clause in specifier.split(","))
+    return specifier if specifier and (caps or not takes_python(specifier, f"{minor}.0")) else None

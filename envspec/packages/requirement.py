@@ -144,16 +144,16 @@ def _judgeable(marker: Marker) -> Marker | None:
     """Leave out the comparisons of a marker that uv leaves out: of a version with what is none (`python_version >=
     "3.6.*"`), of two texts, of what has no order, of an extra by another operator than `==` and `!=`. None where
     nothing is left."""
-    kept = _judgeable_terms(marker._markers)
-    if not kept:
+    terms = _judgeable_terms(marker._markers)
+    if not terms:
         return None
-    if kept != marker._markers:
-        marker._markers = kept
+    if terms != marker._markers:
+        marker._markers = terms
     return marker
 
 
 def _judgeable_terms(terms: list[Any]) -> list[Any]:
-    found: list[Any] = []
+    judgeable: list[Any] = []
     joint = ""
     for term in terms:
         if isinstance(term, str):
@@ -161,15 +161,15 @@ def _judgeable_terms(terms: list[Any]) -> list[Any]:
             joint = "or" if term == "or" or joint == "or" else term
             continue
         if not isinstance(term, list):
-            term = _one_of_versions(term) if _says_something(term) else []
+            term = _split_versions(term) if _is_judgeable(term) else []
         own = _judgeable_terms(term) if isinstance(term, list) else [term]
         if own:
-            found += [*([joint or "and"] if found else []), own if isinstance(term, list) else own[0]]
+            judgeable += [*([joint or "and"] if judgeable else []), own if isinstance(term, list) else own[0]]
             joint = ""
-    return found
+    return judgeable
 
 
-def _one_of_versions(term: tuple[Any, Any, Any]) -> Any:
+def _split_versions(term: tuple[Any, Any, Any]) -> Any:
     """Give `python_full_version in "3.11 3.12"` as the comparisons of versions that it is to uv: 3.12.0 is 3.12.
     `packaging` looks for the one text in the other."""
     left, operator, right = term
@@ -177,15 +177,15 @@ def _one_of_versions(term: tuple[Any, Any, Any]) -> Any:
     if not isinstance(left, Variable) or left.value not in _VERSIONS or operator.value not in ("in", "not in"):
         return term
     alike, joint = ("==", "or") if operator.value == "in" else ("!=", "and")
-    found: list[Any] = []
+    comparisons: list[Any] = []
     for version in listed:
-        found += [*([joint] if found else []), (left, Op(alike), type(right)(version))]
-    return found or term
+        comparisons += [*([joint] if comparisons else []), (left, Op(alike), type(right)(version))]
+    return comparisons or term
 
 
-def _says_something(term: tuple[Any, Any, Any]) -> bool:
+def _is_judgeable(term: tuple[Any, Any, Any]) -> bool:
     left, operator, right = term
-    variables = [one for one in (left, right) if isinstance(one, Variable)]
+    variables = [operand for operand in (left, right) if isinstance(operand, Variable)]
     if len(variables) != 1:
         return False
     value = right if variables[0] is left else left
@@ -194,8 +194,8 @@ def _says_something(term: tuple[Any, Any, Any]) -> bool:
     if variables[0].value in _VERSIONS:
         try:
             if operator.value in ("in", "not in"):
-                for one in value.value.split():
-                    Version(one)
+                for version in value.value.split():
+                    Version(version)
             else:
                 Specifier(f"{operator.value}{value.value}")
         except ValueError:
@@ -225,8 +225,10 @@ def _extras_of(terms: list[Any]) -> Iterator[str]:
             yield from _extras_of(term)
         elif isinstance(term, tuple):
             left, _, right = term
-            if "extra" in [one.value for one in (left, right) if isinstance(one, Variable)]:
-                yield from (canonical_name(one.value) for one in (left, right) if not isinstance(one, Variable))
+            if "extra" in [operand.value for operand in (left, right) if isinstance(operand, Variable)]:
+                yield from (
+                    canonical_name(operand.value) for operand in (left, right) if not isinstance(operand, Variable)
+                )
 
 
 @lru_cache(maxsize=TEXTS)
@@ -236,7 +238,7 @@ def extras_in(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_requirement(text: str) -> bool:
-    """Say whether `published_requirement` and `head_of` can read a text."""
+    """Return whether `published_requirement` and `head_of` can read a text."""
     try:
         published_requirement(text)
     except (ValueError, RecursionError):
@@ -264,13 +266,13 @@ def parse_specifier(text: str) -> SpecifierSet:
 
 
 def is_satisfiable(specifier: str) -> bool:
-    """Say whether some version satisfies a specifier. Raises ValueError for what isn't one."""
+    """Return whether some version satisfies a specifier. Raises ValueError for what isn't one."""
     return not parse_specifier(specifier).is_unsatisfiable()
 
 
 def _unjudgeable(marker: Marker) -> str | None:
-    """Say why a marker has no answer in any environment, or None: `"a" < "b"` names no variable, `"x" ~= "y"` orders
-    what has no order. `packaging` parses both and raises when it judges them."""
+    """Give the reason why a marker has no answer in any environment, or None: `"a" < "b"` names no variable, `"x" ~=
+    "y"` orders what has no order. `packaging` parses both and raises when it judges them."""
     try:
         marker.evaluate(_ANY_ENVIRONMENT, context="lock_file")
     except (UndefinedComparison, UndefinedEnvironmentName) as error:
@@ -286,8 +288,8 @@ def too_much(text: str) -> str | None:
         return f"a number has more than {MAX_DIGITS} digits"
     if text.count("(") > MAX_DEPTH:
         depth = 0
-        for found in _PARENTHESIS.finditer(text):
-            depth += {"(": 1, ")": -1}.get(found[0], 0)
+        for parenthesis in _PARENTHESIS.finditer(text):
+            depth += {"(": 1, ")": -1}.get(parenthesis[0], 0)
             if depth > MAX_DEPTH:
                 return f"parentheses are nested more than {MAX_DEPTH} deep"
     return None

@@ -39,7 +39,7 @@ class StatedMetadata(Struct, frozen=True):
         return f"{self.name} {self.exact or self.version}".rstrip()
 
     def covers(self, version: str) -> bool:
-        """Say whether it holds for a version. False for a text that isn't one."""
+        """Return whether it holds for a version. False for a text that isn't one."""
         try:
             return not self.version or SpecifierSet(self.version).contains(version, prereleases=True)
         except ValueError:
@@ -48,4 +48,4 @@ class StatedMetadata(Struct, frozen=True):
 
 def find_metadata(stated: Iterable[StatedMetadata], name: str, version: str) -> StatedMetadata | None:
     """Find what a spec states of a source, by normalised name: the first entry that covers the version."""
-    return next((one for one in stated if one.name == name and one.covers(version)), None)
+    return next((metadata for metadata in stated if metadata.name == name and metadata.covers(version)), None)

@@ -123,7 +123,11 @@ def wheel_file_tags(file: str) -> frozenset[Tag]:
 def _tags_of(ending: str) -> frozenset[Tag]:
     """Read the tags in what follows a wheel's name and version: thousands of files share some hundreds of these."""
     parts = wheel_parts(f"any-1-{ending}")
-    return frozenset(Tag(*one) for one in product(*(part.split(".") for part in parts[-3:]))) if parts else frozenset()
+    return (
+        frozenset(Tag(*triple) for triple in product(*(part.split(".") for part in parts[-3:])))
+        if parts
+        else frozenset()
+    )
 
 
 def wheel_parts(file: str) -> list[str]:
@@ -140,7 +144,8 @@ def wheel_fits(file: str, platform: str, python: str, glibc: str | None) -> bool
 
 
 def is_for_platform(file: str, platform: str) -> bool:
-    """Say whether a wheel is for a platform, whatever Python and glibc it wants. Raises InputError as `wheel_tags`."""
+    """Return whether a wheel is for a platform, whatever Python and glibc it wants. Raises InputError as
+    `wheel_tags`."""
     return not _platforms_of(platform).isdisjoint(tag.platform for tag in wheel_file_tags(file))
 
 
@@ -171,14 +176,14 @@ def choose_file(files: Iterable[ReleaseFile], platform: str, python: str, glibc:
     """
     ranks = tag_ranks(platform, ".".join(python.split(".")[:2]), glibc)
 
-    def rank(one: ReleaseFile) -> tuple[bool, bool, int, tuple[int, str] | tuple[()]] | None:
-        fit = not one.yanked, takes_python(one.requires_python or "", python)
-        if not one.file.endswith(".whl"):
+    def rank(file: ReleaseFile) -> tuple[bool, bool, int, tuple[int, str] | tuple[()]] | None:
+        fit = not file.yanked, takes_python(file.requires_python or "", python)
+        if not file.file.endswith(".whl"):
             return (*fit, -len(ranks), ())
-        best = min((ranks[tag] for tag in wheel_file_tags(one.file) if tag in ranks), default=None)
-        return None if best is None else (*fit, -best, _build_tag(one.file))
+        best = min((ranks[tag] for tag in wheel_file_tags(file.file) if tag in ranks), default=None)
+        return None if best is None else (*fit, -best, _build_tag(file.file))
 
-    ranked = [(found, one.file) for one in sorted(files, key=lambda one: one.file) if (found := rank(one)) is not None]
+    ranked = [(key, file.file) for file in sorted(files, key=lambda file: file.file) if (key := rank(file)) is not None]
     return max(ranked, key=lambda pair: pair[0])[1] if ranked else None
 
 
@@ -195,7 +200,8 @@ def _build_tag(file: str) -> tuple[int, str] | tuple[()]:
 
 @lru_cache(maxsize=1024)
 def takes_python(requires: str, python: str) -> bool:
-    """Say whether a release's Requires-Python admits a Python: thousands of releases have a few dozen between them."""
+    """Return whether a release's Requires-Python admits a Python: thousands of releases have a few dozen between
+    them."""
     if not requires:
         return True
     try:
@@ -206,8 +212,8 @@ def takes_python(requires: str, python: str) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def installs_somewhere(tags: str) -> bool:
-    """Say whether a target of any platform, glibc and CPython 3 may install a wheel with these tags, build tag or not
-    before them: one with very many tags may. Cached: the wheels of a hundred pages have a thousand endings between
+    """Return whether a target of any platform, glibc and CPython 3 may install a wheel with these tags, build tag or
+    not before them: one with very many tags may. Cached: the wheels of a hundred pages have a thousand endings between
     them."""
     parts = [part.split(".") for part in tags.lower().split("-")[-3:]]
     if len(parts) != 3 or math.prod(map(len, parts)) > _MOST_TAGS:
@@ -227,12 +233,12 @@ def _every_platform() -> frozenset[str]:
 def minor_in(interpreter: str) -> int | None:
     """Read the minor version of Python 3 in an interpreter's tag, such as cp312; None for a tag without any. A file's
     name may have more digits than Python reads."""
-    found = re.fullmatch("[a-z]{2}3([0-9]{1,4})", interpreter)
-    return int(found[1]) if found else None
+    match = re.fullmatch("[a-z]{2}3([0-9]{1,4})", interpreter)
+    return int(match[1]) if match else None
 
 
 def _runs(interpreter: str, abi: str, minor: int, anywhere: bool) -> bool:
-    """Say whether CPython 3.`minor` imports what has these two tags, where its platform's is right."""
+    """Return whether CPython 3.`minor` imports what has these two tags, where its platform's is right."""
     named = minor_in(interpreter)
     older = named is not None and named < minor
     if abi == "none":

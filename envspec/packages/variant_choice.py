@@ -45,7 +45,7 @@ class TargetMachine(Struct, frozen=True):
     capabilities  of its GPUs ("9.0"), oldest first; none where the target names no GPUs, and any will do
     cpu           "x86-64-v3", "armv8.2-a"; None for what every machine of the platform has
     versions      of the environment's packages, by normalised name, as far as they matter
-    kept          name, version and label of variants that stay where they still fit
+    locked        name, version and label of variants that stay where they still fit
     """
 
     platform: str
@@ -56,24 +56,24 @@ class TargetMachine(Struct, frozen=True):
     capabilities: tuple[str, ...] = ()
     cpu: str | None = None
     versions: tuple[tuple[str, str], ...] = ()
-    kept: tuple[tuple[str, str, str], ...] = ()
+    locked: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def each(self) -> tuple[TargetMachine, ...]:
         """The machines with one kind of GPU each."""
-        several = (replace(self, capabilities=(one,)) for one in self.capabilities)
-        return tuple(several) if len(self.capabilities) > 1 else (self,)
+        machines = (replace(self, capabilities=(capability,)) for capability in self.capabilities)
+        return tuple(machines) if len(self.capabilities) > 1 else (self,)
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """The machine, in words for people."""
-        gpus = " and ".join(f"sm_{one.replace('.', '')}" for one in self.capabilities)
+        gpus = " and ".join(f"sm_{capability.replace('.', '')}" for capability in self.capabilities)
         cuda = f"CUDA {self.cuda}" if self.cuda else "no CUDA"
         return ", ".join(filter(None, (self.platform, cuda, gpus, self.cpu)))
 
 
 def is_known(namespace: str, provider: Provider | None) -> bool:
-    """Say whether a namespace's rules are known here."""
+    """Return whether a namespace's rules are known here."""
     if namespace == ABI:
         return True
     if provider is None:
@@ -106,7 +106,11 @@ def of_namespace(namespace: str, machine: TargetMachine, features: Iterable[str]
         return _aarch64(machine)
     if namespace == ABI:
         versions = dict(machine.versions)
-        return tuple((one, _prefixes(versions[_package(one)])) for one in sorted(features) if _package(one) in versions)
+        return tuple(
+            (feature, _prefixes(versions[_package(feature)]))
+            for feature in sorted(features)
+            if _package(feature) in versions
+        )
     return ()
 
 
@@ -114,10 +118,10 @@ def of_namespace(namespace: str, machine: TargetMachine, features: Iterable[str]
 def _nvidia(machine: TargetMachine) -> Values:
     if machine.cuda is None:
         return ()
-    asked = numbers(machine.cuda)[:2]
+    cuda = numbers(machine.cuda)[:2]
     # the target says which CUDA it wants, and its own rules whether the driver runs that
-    driver = max(asked, numbers(machine.driver_cuda)[:2]) if machine.driver_cuda else asked
-    lower = tuple(text for text, (major, minor) in _cudas() if (major, minor) <= asked)
+    driver = max(cuda, numbers(machine.driver_cuda)[:2]) if machine.driver_cuda else cuda
+    lower = tuple(text for text, (major, minor) in _cudas() if (major, minor) <= cuda)
     upper = tuple(text for text, (major, minor) in _cudas() if (major, minor) > driver)
     bounds = ((CUDA_LOWER, lower), (CUDA_UPPER, upper))
     if not machine.capabilities:
@@ -125,7 +129,7 @@ def _nvidia(machine: TargetMachine) -> Values:
     major, minor = numbers(machine.capabilities[0])[:2]
     if (major, minor) < _OLDEST_CAPABILITY:
         return bounds
-    real = (f"{major}{one}_real" for one in range(minor, -1, -1))
+    real = (f"{major}{lower_minor}_real" for lower_minor in range(minor, -1, -1))
     return (*bounds, (SM_ARCH, (*real, f"{major}0_virtual")))
 
 
@@ -147,7 +151,7 @@ def _x86_64(machine: TargetMachine) -> Values:
     if machine.platform not in ("linux-64", "win-64", "osx-64"):
         return ()
     level = int(machine.cpu[-1]) if machine.cpu and machine.cpu.startswith("x86-64-v") else 1
-    return (("level", tuple(f"v{one}" for one in range(level, 0, -1))),)
+    return (("level", tuple(f"v{supported}" for supported in range(level, 0, -1))),)
 
 
 def _aarch64(machine: TargetMachine) -> Values:
@@ -157,9 +161,9 @@ def _aarch64(machine: TargetMachine) -> Values:
     if machine.cpu and machine.cpu.startswith("armv"):
         major, _, last = machine.cpu[4:].removesuffix("-a").partition(".")  # type: ignore[assignment]
         major, minor = int(major), int(last or 0)
-    nine = [_arm(9, one) for one in range(minor, -1, -1)] if major == 9 else []
+    nine = [_arm(9, supported) for supported in range(minor, -1, -1)] if major == 9 else []
     # Armv9.0 has all of Armv8.5, and so on
-    eight = [_arm(8, one) for one in range(minor + 5 if major == 9 else minor, -1, -1)]
+    eight = [_arm(8, supported) for supported in range(minor + 5 if major == 9 else minor, -1, -1)]
     return (("version", (*nine, *eight)),)
 
 
@@ -200,18 +204,20 @@ class Chosen(Struct, frozen=True):
     alone: tuple[tuple[str, str], ...] = ()
 
 
-def choose(variants: Variants, labels: Iterable[str], machine: TargetMachine, kept: str | None = None) -> Chosen:
-    """Choose among those labels of a release that have a file for the machine's platform and Python: the `kept` one if
-    it fits, else the best."""
+def choose(variants: Variants, labels: Iterable[str], machine: TargetMachine, locked: str | None = None) -> Chosen:
+    """Choose among those labels of a release that have a file for the machine's platform and Python: the `locked` one
+    if it fits, else the best."""
     candidates = sorted(label for label in labels if label in variants.variants)
     each = machine.each
-    orders = [rank_labels(variants, candidates, one) for one in each]
+    orders = [rank_labels(variants, candidates, single_gpu) for single_gpu in each]
     # that which serves every GPU, and stands well in the order of the GPU that it suits least
     common = set(orders[0]).intersection(*orders[1:])
     places = {label: sorted((order.index(label) for order in orders), reverse=True) for label in common}
-    best = min(common, key=lambda label: (label != kept, places[label], orders[0].index(label)), default=None)
+    best = min(common, key=lambda label: (label != locked, places[label], orders[0].index(label)), default=None)
     alone = tuple(
-        (one.capabilities[0], order[0]) for one, order in zip(each, orders, strict=True) if each[1:] and order
+        (single_gpu.capabilities[0], order[0])
+        for single_gpu, order in zip(each, orders, strict=True)
+        if each[1:] and order
     )
     return Chosen(best, compatible(variants, best, machine) if best is not None else frozenset(), alone)
 
@@ -219,9 +225,9 @@ def choose(variants: Variants, labels: Iterable[str], machine: TargetMachine, ke
 def rank_labels(variants: Variants, labels: Iterable[str], machine: TargetMachine) -> list[str]:
     """List those labels that fit a machine with at most one kind of GPU, the best first."""
     features: dict[str, set[str]] = {}
-    for several in variants.variants.values():
-        for one in several:
-            features.setdefault(one.namespace, set()).add(one.feature)
+    for properties in variants.variants.values():
+        for variant_property in properties:
+            features.setdefault(variant_property.namespace, set()).add(variant_property.feature)
     values = {
         name: supported_values(name, variants.providers.get(name), machine, features.get(name, ()))
         for name in variants.priorities
@@ -229,7 +235,7 @@ def rank_labels(variants: Variants, labels: Iterable[str], machine: TargetMachin
     ranks = {label: rank(variants.variants[label], variants.priorities, values) for label in labels}
     # of two whose lists begin alike, the longer is the better one
     end = (len(variants.priorities), 0, 0)
-    fitting = {label: (*found, end) for label, found in ranks.items() if found is not None}
+    fitting = {label: (*places, end) for label, places in ranks.items() if places is not None}
     return sorted(fitting, key=lambda label: (fitting[label], label))
 
 
@@ -237,31 +243,31 @@ def rank(properties: Sequence[Property], priorities: Sequence[str], values: Mapp
     """Give the sort key of a variant: the places of its features' best values. None where a feature has no value that
     the machine supports."""
     best: dict[tuple[int, int], int | None] = {}
-    for one in properties:
-        features = [name for name, _ in values.get(one.namespace, ())]
-        if one.feature not in features:
+    for variant_property in properties:
+        features = [name for name, _ in values.get(variant_property.namespace, ())]
+        if variant_property.feature not in features:
             return None
-        at = features.index(one.feature)
-        key = (priorities.index(one.namespace), at)
-        known = values[one.namespace][at][1]
-        place = known.index(one.value) if one.value in known else None
+        at = features.index(variant_property.feature)
+        key = (priorities.index(variant_property.namespace), at)
+        known = values[variant_property.namespace][at][1]
+        place = known.index(variant_property.value) if variant_property.value in known else None
         before = best.get(key)
         best[key] = place if before is None else before if place is None else min(before, place)
-    found = []
+    places = []
     for (namespace, feature), place in best.items():
         if place is None:
             return None
-        found.append((namespace, feature, place))
-    return tuple(sorted(found))
+        places.append((namespace, feature, place))
+    return tuple(sorted(places))
 
 
 def compatible(variants: Variants, label: str, machine: TargetMachine) -> frozenset[Property]:
     """Give those properties of a variant that some of the machine's GPUs support: what its requirements may ask for."""
     properties = variants.variants[label]
-    found = set()
-    for one in machine.each:
+    supported = set()
+    for single_gpu in machine.each:
         for namespace in {p.namespace for p in properties}:
             features = {p.feature for p in properties if p.namespace == namespace}
-            known = dict(supported_values(namespace, variants.providers.get(namespace), one, features))
-            found |= {p for p in properties if p.namespace == namespace and p.value in known.get(p.feature, ())}
-    return frozenset(found)
+            known = dict(supported_values(namespace, variants.providers.get(namespace), single_gpu, features))
+            supported |= {p for p in properties if p.namespace == namespace and p.value in known.get(p.feature, ())}
+    return frozenset(supported)

@@ -29,7 +29,7 @@ def for_variant(lines: Sequence[str], variant: WheelOfVariant | None) -> tuple[s
     if not any("variant_" in line for line in lines):
         return tuple(lines)
     variant = variant or _PLAIN
-    return tuple(kept for line in lines if (kept := _resolve_marker(line, variant)) is not None)
+    return tuple(resolved for line in lines if (resolved := _resolve_marker(line, variant)) is not None)
 
 
 def _resolve_marker(line: str, variant: WheelOfVariant) -> str | None:
@@ -49,15 +49,15 @@ def _resolve_marker(line: str, variant: WheelOfVariant) -> str | None:
 
 
 def _tokens(marker: str) -> list[str] | None:
-    found, at = [], 0
+    tokens, at = [], 0
     text = marker.rstrip()
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
             return None
-        found.append(match[1])
+        tokens.append(match[1])
         at = match.end()
-    return found
+    return tokens
 
 
 class _Unreadable(ValueError):
@@ -140,10 +140,10 @@ class _Parser:
     def members(self, variable: str) -> Collection[str]:
         properties = self.variant.compatible
         if variable == "variant_properties":
-            return {str(one) for one in properties}
+            return {str(variant_property) for variant_property in properties}
         if variable == "variant_features":
-            return {f"{one.namespace} :: {one.feature}" for one in properties}
-        return {one.namespace for one in properties}
+            return {f"{variant_property.namespace} :: {variant_property.feature}" for variant_property in properties}
+        return {variant_property.namespace for variant_property in properties}
 
 
 def _normalise_property(text: str) -> str:

@@ -163,13 +163,13 @@ def read_variants(content: bytes) -> Variants:
     if len(rows) > _MAX_VARIANTS:
         raise InvalidVariants(f"it has more than {_MAX_VARIANTS} variants")
     variants = {label: _variant(label, row, priorities) for label, row in rows.items()}
-    said = table.get("providers")
-    return Variants(priorities, variants, {} if said is None else _providers(said, priorities))
+    providers = table.get("providers")
+    return Variants(priorities, variants, {} if providers is None else _providers(providers, priorities))
 
 
 def of_wheel(archive: ZipFile) -> Variants | None:
     """Read what a wheel says of its own variant; None for a plain one. Raises InvalidVariants and zipfile's errors."""
-    named = [one for one in archive.infolist() if PurePosixPath(one.filename).match("*.dist-info/variant.json")]
+    named = [file for file in archive.infolist() if PurePosixPath(file.filename).match("*.dist-info/variant.json")]
     if not named:
         return None
     with archive.open(named[0]) as member:
@@ -180,30 +180,30 @@ def of_wheel(archive: ZipFile) -> Variants | None:
         raise InvalidVariants(f"{ascii(named[0].filename[:200])[1:-1]}: {error}") from None
 
 
-def combine(several: Iterable[Variants]) -> Variants:
+def combine(wheels: Iterable[Variants]) -> Variants:
     """Put together what the wheels of a release say, each of its own variant. Raises InvalidVariants where they
     contradict one another (PEP 825: of two lists of namespaces one begins with the other)."""
     priorities: tuple[str, ...] = ()
     variants: dict[str, tuple[Property, ...]] = {}
     providers: dict[str, Provider] = {}
-    for one in several:
-        shorter, longer = sorted((priorities, one.priorities), key=len)
+    for wheel in wheels:
+        shorter, longer = sorted((priorities, wheel.priorities), key=len)
         if longer[: len(shorter)] != shorter:
             raise InvalidVariants("the release's wheels have their namespaces in different orders")
         priorities = longer
-        for name, provider in one.providers.items():
+        for name, provider in wheel.providers.items():
             if providers.setdefault(name, provider) != provider:
                 raise InvalidVariants(f"the release's wheels name different providers of {name}")
-        variants |= one.variants
+        variants |= wheel.variants
     return Variants(priorities, variants, providers)
 
 
-def _check_schema(said: Any) -> None:
-    if type(said) is not str:
+def _check_schema(schema: Any) -> None:
+    if type(schema) is not str:
         raise InvalidVariants("it names no schema")
-    version = _SCHEMA.search(_path_of(said))
+    version = _SCHEMA.search(_path_of(schema))
     if version is None or version[1] not in _MAJORS:
-        raise InvalidVariants(f"its schema {_excerpt(said)} is none that envspec knows")
+        raise InvalidVariants(f"its schema {_excerpt(schema)} is none that envspec knows")
 
 
 def _path_of(url: str) -> str:
@@ -214,11 +214,11 @@ def _path_of(url: str) -> str:
         return ""
 
 
-def _variant(label: str, said: Any, priorities: tuple[str, ...]) -> tuple[Property, ...]:
+def _variant(label: str, table: Any, priorities: tuple[str, ...]) -> tuple[Property, ...]:
     if not LABEL.fullmatch(label):
         raise InvalidVariants(f"{_excerpt(label)} isn't a label")
-    found: list[Property] = []
-    for namespace, features in _table(said, f"the variant {label}").items():
+    properties: list[Property] = []
+    for namespace, features in _table(table, f"the variant {label}").items():
         if namespace not in priorities:
             raise InvalidVariants(f"{label} has the namespace {_excerpt(namespace)}, which default-priorities lacks")
         for feature, values in _table(features, f"{label}'s {namespace}").items():
@@ -226,37 +226,42 @@ def _variant(label: str, said: Any, priorities: tuple[str, ...]) -> tuple[Proper
             if values == []:
                 raise InvalidVariants(f"{label} has no value of {feature}")
             for value in _texts(values, f"{label}'s {feature}"):
-                found.append(Property(namespace, feature, _match(_VALUE, value, "a value")))
-                if len(found) > MAX_PROPERTIES:
+                properties.append(Property(namespace, feature, _match(_VALUE, value, "a value")))
+                if len(properties) > MAX_PROPERTIES:
                     raise InvalidVariants(f"{label} has more than {MAX_PROPERTIES} properties")
-    if (label == NULL) != (not found):
-        raise InvalidVariants(f"{label} has {'properties' if found else 'none'}, and only {NULL} has none")
-    return in_order(found, priorities)
+    if (label == NULL) != (not properties):
+        raise InvalidVariants(f"{label} has {'properties' if properties else 'none'}, and only {NULL} has none")
+    return in_order(properties, priorities)
 
 
 def in_order(properties: list[Property], priorities: tuple[str, ...]) -> tuple[Property, ...]:
     """Sort properties as a lock holds them: the namespaces by their priority, the rest by name."""
-    return tuple(sorted(set(properties), key=lambda one: (priorities.index(one.namespace), one)))
+    return tuple(
+        sorted(
+            set(properties),
+            key=lambda variant_property: (priorities.index(variant_property.namespace), variant_property),
+        )
+    )
 
 
-def _providers(said: Any, priorities: tuple[str, ...]) -> dict[str, Provider]:
-    table = _table(said, "providers")
+def _providers(value: Any, priorities: tuple[str, ...]) -> dict[str, Provider]:
+    table = _table(value, "providers")
     if {*table, ABI} != {*priorities, ABI}:
         # as uv has it; what depends on other packages' versions has no provider
         raise InvalidVariants("its providers aren't those of default-priorities")
     return {name: _provider(name, row) for name, row in table.items()}
 
 
-def _provider(name: str, said: Any) -> Provider:
-    row = _table(said, f"the provider of {name}")
+def _provider(name: str, table: Any) -> Provider:
+    row = _table(table, f"the provider of {name}")
     lists, api = row.get("static-properties"), row.get("plugin-api")
     if lists is None:
         if api is not None and type(api) is not str:
             raise InvalidVariants(f"the plugin-api of {name} isn't a text")
         return Provider(tuple(_texts(row.get("requires", []), f"what {name} requires")), api)
     values = {
-        _match(_NAME, feature, "a feature"): tuple(_match(_VALUE, one, "a value") for one in _texts(several, feature))
-        for feature, several in _table(lists, f"the properties of {name}").items()
+        _match(_NAME, feature, "a feature"): tuple(_match(_VALUE, value, "a value") for value in _texts(texts, feature))
+        for feature, texts in _table(lists, f"the properties of {name}").items()
     }
     order = _texts(
         row.get("feature-order", sorted(values) if len(values) < 2 else None), f"the feature-order of {name}"
@@ -266,23 +271,23 @@ def _provider(name: str, said: Any) -> Provider:
     return Provider(lists=tuple((feature, values[feature]) for feature in order))
 
 
-def _names(said: Any) -> tuple[str, ...]:
-    names = [_match(_NAME, one, "a namespace") for one in _texts(said, "default-priorities")]
+def _names(value: Any) -> tuple[str, ...]:
+    names = [_match(_NAME, name, "a namespace") for name in _texts(value, "default-priorities")]
     if not names or len(set(names)) < len(names):
         raise InvalidVariants("default-priorities has no namespace, or one twice")
     return tuple(names)
 
 
-def _table(said: Any, what: str) -> dict[str, Any]:
-    if type(said) is not dict:
+def _table(value: Any, what: str) -> dict[str, Any]:
+    if type(value) is not dict:
         raise InvalidVariants(f"{what} isn't a table")
-    return said
+    return value
 
 
-def _texts(said: Any, what: str) -> list[str]:
-    if type(said) is not list or len(said) > _MAX_VALUES or any(type(one) is not str for one in said):
+def _texts(value: Any, what: str) -> list[str]:
+    if type(value) is not list or len(value) > _MAX_VALUES or any(type(text) is not str for text in value):
         raise InvalidVariants(f"{what} isn't a list of texts")
-    return said
+    return value
 
 
 def _match(pattern: re.Pattern[str], text: str, what: str) -> str:

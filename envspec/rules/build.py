@@ -34,7 +34,7 @@ def problems(build: CandidateBuild, case: Case) -> list[Finding]:
 
 
 def works(build: CandidateBuild, case: Case) -> bool:
-    """Say whether the build has no error on this machine."""
+    """Return whether the build has no error on this machine."""
     return not any(problem.severity == "error" for problem in problems(build, case))
 
 
@@ -70,7 +70,7 @@ def architecture(build: CandidateBuild, case: Case) -> Iterator[Finding]:
 
 
 def compiles_ptx(case: Case, cuda: str | None) -> bool:
-    """Say whether the target's driver compiles PTX of a CUDA: it must be as new as that. Unknown is yes."""
+    """Return whether the target's driver compiles PTX of a CUDA: it must be as new as that. Unknown is yes."""
     toolkit = toolkits.toolkit(cuda) if cuda else None
     platform = toolkits.platform_of(case.driver, case.platform)
     native = toolkits.native_or_older(toolkit, platform) if toolkit else None
@@ -114,17 +114,17 @@ def compiler(version: str, case: Case, build: CandidateBuild | None = None) -> I
         )
 
 
-def _first_torch_with(wanted: triton.TritonRelease, case: Case) -> str | None:
+def _first_torch_with(needed: triton.TritonRelease, case: Case) -> str | None:
     """Find the first torch that comes with this triton or a newer one, and has a build for the target's platform."""
-    for one in torch_builds.releases():
-        own = triton.release(one.triton)
-        builds = pip_builds([one.version], case.cuda, case.platform)
+    for release in torch_builds.releases():
+        own = triton.release(release.triton)
+        builds = pip_builds([release.version], case.cuda, case.platform)
         if (
             own
-            and numbers(own.version) >= numbers(wanted.version)
+            and numbers(own.version) >= numbers(needed.version)
             and any(build.is_lockable(case.python) and works(build, case) for build in builds)
         ):
-            return one.version
+            return release.version
     return None
 
 
@@ -134,8 +134,8 @@ def cudnn(build: CandidateBuild, case: Case) -> Iterator[Finding]:
     if not old or build.cuda is None:
         return
     if build.channel == "conda":
-        there = build.cudnn or case.cudnn
-        if there is None or numbers(there) >= numbers(CUDNN_WITHOUT_VOLTA):
+        version = build.cudnn or case.cudnn
+        if version is None or numbers(version) >= numbers(CUDNN_WITHOUT_VOLTA):
             older = f"cudnn <{CUDNN_WITHOUT_VOLTA}"
             yield Finding(
                 "warning",
@@ -147,8 +147,8 @@ def cudnn(build: CandidateBuild, case: Case) -> Iterator[Finding]:
             )
         return
     major = build.cuda.partition(".")[0]
-    found = libraries.library(f"nvidia-cudnn-cu{major}", build.cudnn, case.platform) if build.cudnn else None
-    dropped = [c for c in old if found and order(c) < min(map(order, found.sm))]
+    library = libraries.library(f"nvidia-cudnn-cu{major}", build.cudnn, case.platform) if build.cudnn else None
+    dropped = [c for c in old if library and order(c) < min(map(order, library.sm))]
     if dropped:
         yield Finding(
             "error",

@@ -15,7 +15,7 @@ from envspec.base.texts import nearest
 from envspec.facts import conda_builds, gpus, torch_builds
 from envspec.facts.compute_capability import covers, order
 from envspec.facts.gpus import Gpu
-from envspec.spec.model import of_one
+from envspec.spec.model import acceptance_key
 
 
 class Case(Struct, frozen=True):
@@ -33,7 +33,7 @@ class Case(Struct, frozen=True):
 
     @property
     def integrated(self) -> bool:
-        """Whether all of its GPUs share a chip with the CPU: then its driver is a JetPack's."""
+        """Return whether all of its GPUs share a chip with the CPU: then its driver is a JetPack's."""
         return bool(self.gpus) and all(gpu.integrated for gpu in self.gpus)
 
     @property
@@ -68,17 +68,17 @@ class CandidateBuild(Struct, frozen=True):
     files_for: tuple[str, ...] = ()
 
     def runs_on(self, capability: str) -> bool:
-        """Say whether the build's machine code runs on a GPU of this capability."""
+        """Return whether the build's machine code runs on a GPU of this capability."""
         return covers(self.sm, capability, self.cuda)
 
     def is_lockable(self, python: str) -> bool:
-        """Say whether there is a file to lock for a Python, and not only a row to judge by."""
+        """Return whether there is a file to lock for a Python, and not only a row to judge by."""
         return self.channel == "conda" or python in self.files_for
 
 
 def pip_builds(versions: Iterable[str], cuda: str | None, platform: str) -> list[CandidateBuild]:
     """List the wheels of these torch releases for a CUDA (None: the CPU) on a platform, oldest first."""
-    wanted = set(versions)
+    releases = set(versions)
     return [
         CandidateBuild(
             *(b.version, b.variant, b.cuda, b.sm, b.ptx, b.pythons, b.glibc, b.cudnn, b.trust, "pip"),
@@ -86,17 +86,17 @@ def pip_builds(versions: Iterable[str], cuda: str | None, platform: str) -> list
             files_for=torch_builds.lockable_pythons(b),
         )
         for b in torch_builds.builds(variant=torch_builds.variant_of(cuda), platform=platform)
-        if b.version in wanted
+        if b.version in releases
     ]
 
 
 def conda_builds_of(versions: Iterable[str], cuda: str | None, platform: str) -> list[CandidateBuild]:
     """List the conda builds of these releases that run with a `cuda-version` (None: the CPU build), oldest first."""
-    wanted = set(versions)
+    releases = set(versions)
     return [
         CandidateBuild(b.version, b.variant, b.cuda, b.sm, b.ptx, (), b.glibc, None, "high", "conda", b.arm_variant)
         for b in conda_builds.builds(cuda=cuda, platform=platform)
-        if b.version in wanted and (cuda is not None or b.cuda is None)
+        if b.version in releases and (cuda is not None or b.cuda is None)
     ]
 
 
@@ -112,8 +112,8 @@ def of_target(
 ) -> Case:
     """Make a case from a target's values. Leaves out unknown GPU names, which the reader of specs refuses, and of a
     name the products that don't exist on the platform, unless none does."""
-    found = [gpu for name in names for gpu in gpus.on_platform(name, platform) or gpus.find(name)]
-    return Case(platform, python, cuda, tuple(dict.fromkeys(found)), driver, glibc, cuda_compat)
+    products = [gpu for name in names for gpu in gpus.on_platform(name, platform) or gpus.find(name)]
+    return Case(platform, python, cuda, tuple(dict.fromkeys(products)), driver, glibc, cuda_compat)
 
 
 # Findings that a spec takes knowingly: `[pip] accept = { code = "reason" }`, or `{ code = { package = "reason" } }`.
@@ -126,27 +126,29 @@ def of_target(
 def apply_acceptances(findings: Iterable[Finding], accept: Mapping[str, str]) -> tuple[Finding, ...]:
     """Turn the findings that the spec accepts into notes with its reason; the others stay as they are."""
     return tuple(
-        replace(one, severity="info", message=f"{one.message}; accepted [{one.code}]: {reason}", remedy=None)
-        if one.severity != "info" and (reason := reason_for(one.code, one.package, accept)) is not None
-        else one
-        for one in findings
+        replace(
+            finding, severity="info", message=f"{finding.message}; accepted [{finding.code}]: {reason}", remedy=None
+        )
+        if finding.severity != "info" and (reason := reason_for(finding.code, finding.package, accept)) is not None
+        else finding
+        for finding in findings
     )
 
 
 def reason_for(code: str, package: str | None, accept: Mapping[str, str]) -> str | None:
     """Give the reason for which a finding is accepted: of this package, or whatever it is about. None if it isn't."""
-    own = accept.get(of_one(code, package)) if package else None
+    own = accept.get(acceptance_key(code, package)) if package else None
     return accept.get(code) if own is None else own
 
 
 def is_acceptable(code: str) -> bool:
-    """Say whether a spec may take the findings of a code knowingly."""
+    """Return whether a spec may take the findings of a code knowingly."""
     meaning = meanings().get(code)
     return meaning is not None and not meaning.refused
 
 
 def hint_to_keep(finding: Finding) -> str | None:
-    """Say how to accept a finding; None for one that can't be."""
+    """Write the change that accepts a finding; None for a finding that can't be accepted."""
     return Way(accept=((finding.code, finding.package),)).text if is_acceptable(finding.code) else None
 
 
@@ -154,11 +156,11 @@ def refuse_unacceptable(code: str, place: Place | None) -> None:
     """Raise SpecError for a code that can't be accepted, or that doesn't exist."""
     code = code.partition(":")[0]
     known = meanings()
-    one = known.get(code)
-    if one is None:
+    meaning = known.get(code)
+    if meaning is None:
         names = [name for name, other in known.items() if not other.refused]
         meant = nearest(code, names)
         hint = f'did you mean "{meant}"?' if meant else f"these can be accepted: {', '.join(sorted(names))}"
         raise SpecError(f'accept: there is no finding "{code}"', hint=hint, place=place)
-    if one.refused:
-        raise SpecError(f'accept: "{code}" can\'t be accepted: {one.refused}', hint=one.do, place=place)
+    if meaning.refused:
+        raise SpecError(f'accept: "{code}" can\'t be accepted: {meaning.refused}', hint=meaning.do, place=place)

@@ -8,11 +8,11 @@ from functools import cache
 from envspec.base.errors import Way
 from envspec.base.finding import Finding
 from envspec.facts import torch_builds
-from envspec.rules.wanted import Wanted
+from envspec.rules.wanted import FamilyRequirement
 
 
 def findings(
-    companion: Wanted, torch: Wanted | None, versions: Sequence[str], works: Callable[[str], bool]
+    companion: FamilyRequirement, torch: FamilyRequirement | None, versions: Sequence[str], works: Callable[[str], bool]
 ) -> Iterator[Finding]:
     """Find what is wrong between a companion and the torch releases that the target admits. `works` says whether a
     release of torch has a build that works on the target: no other is proposed."""
@@ -39,24 +39,24 @@ def findings(
     yield Finding("error", "companion-mismatch", message, companion.place, ways=tuple(ways))
 
 
-def torches(companion: Wanted) -> list[str]:
+def torches(companion: FamilyRequirement) -> list[str]:
     """List the torch releases that some admitted release of a companion is made for, oldest first."""
-    found = {
+    releases = {
         torch
         for version in _known_versions(companion.name)
         if companion.admits(version)
         for torch in torch_builds.torch_for(companion.name, version)
     }
-    return sorted(found, key=torch_builds.order)
+    return sorted(releases, key=torch_builds.order)
 
 
 @cache
 def _known_versions(name: str) -> tuple[str, ...]:
-    found = {v for release in torch_builds.releases() for v in torch_builds.companions(release.version)[name]}
-    return tuple(sorted(found, key=torch_builds.order))
+    versions = {v for release in torch_builds.releases() for v in torch_builds.companions(release.version)[name]}
+    return tuple(sorted(versions, key=torch_builds.order))
 
 
-def _unknown(companion: Wanted, known: Sequence[str]) -> Iterator[Finding]:
+def _unknown(companion: FamilyRequirement, known: Sequence[str]) -> Iterator[Finding]:
     bounds = companion.bounds()
     if bounds and max(bounds) > torch_builds.order(known[-1]):
         yield Finding(

@@ -64,7 +64,9 @@ def horizon(case: Case, channel: Channel) -> Horizon:
     known = known_releases(channel)
     builds = _builds(channel, known, case.cuda, case.platform)
     machine = [p.message for p in machine_rules.problems(case) if p.severity == "error"]
-    working = [one for one in builds if one.is_lockable(case.python) and works(one, case)] if not machine else []
+    working = (
+        [build for build in builds if build.is_lockable(case.python) and works(build, case)] if not machine else []
+    )
     last = working[-1].version if working else None
     if last == known[-1]:
         return Horizon(last, (), known[-1])
@@ -78,7 +80,7 @@ def _builds(channel: Channel, versions: Iterable[str], cuda: str | None, platfor
 
 
 def _reasons(version: str, builds: Sequence[CandidateBuild], channel: Channel, case: Case) -> list[str]:
-    """Say why a release doesn't work: no build for the target's CUDA, or what is wrong with the nearest of them."""
+    """Give the reasons why a release doesn't work: no build for the target's CUDA, or the nearest build's errors."""
     of_it = [build for build in builds if build.version == version]
     if not of_it:
         name = "conda-forge's pytorch" if channel == "conda" else "torch"
@@ -87,10 +89,10 @@ def _reasons(version: str, builds: Sequence[CandidateBuild], channel: Channel, c
         last = "" if newer else f": the last is of {name} {builds[-1].version}"
         return [f"{name} {version} has no {of} build for {case.platform}{last}"]
     against = [problems(build, case) for build in of_it]
-    found = [[p.message for p in every if p.severity == "error" or p.code == "build-not-seen"] for every in against]
+    messages = [[p.message for p in every if p.severity == "error" or p.code == "build-not-seen"] for every in against]
     of = f"CUDA {case.cuda}" if case.cuda else "the CPU"
     unheld = f"the facts have no file of torch {version} for {of}, {case.platform}, Python {case.python}"
-    return min(found, key=len) or [unheld]
+    return min(messages, key=len) or [unheld]
 
 
 def _never(builds: Sequence[CandidateBuild], channel: Channel, case: Case) -> list[str]:
@@ -101,28 +103,28 @@ def _never(builds: Sequence[CandidateBuild], channel: Channel, case: Case) -> li
 
 def _moves(after: Sequence[str], channel: Channel, case: Case) -> tuple[Advance, ...]:
     """List what leads to newer releases. A move that costs no less than one that leads further isn't told."""
-    found: list[Advance] = []
+    moves: list[Advance] = []
     for version in reversed(after):
         every = [_move(build, case) for build in _of_release(version, channel, case)]
         for move in sorted((move for move in every if move), key=lambda move: _weight(move, case)):
-            if not any(_is_no_dearer(other, move) for other in found):
-                found.append(move)
-    return tuple(sorted(found, key=lambda move: _weight(move, case)))
+            if not any(_is_no_dearer(other, move) for other in moves):
+                moves.append(move)
+    return tuple(sorted(moves, key=lambda move: _weight(move, case)))
 
 
 def _of_release(version: str, channel: Channel, case: Case) -> list[CandidateBuild]:
     known = conda_builds.builds() if channel == "conda" else torch_builds.builds(version)
-    there = {build.cuda for build in known if build.cuda and build.version == version}
-    cudas: list[str | None] = [*sorted(there, key=numbers)] if case.cuda else [None]
-    found = [build for cuda in cudas for build in _builds(channel, [version], cuda, case.platform)]
-    return [build for build in dict.fromkeys(found) if channel == "conda" or build.files_for]
+    published = {build.cuda for build in known if build.cuda and build.version == version}
+    cudas: list[str | None] = [*sorted(published, key=numbers)] if case.cuda else [None]
+    candidates = [build for cuda in cudas for build in _builds(channel, [version], cuda, case.platform)]
+    return [build for build in dict.fromkeys(candidates) if channel == "conda" or build.files_for]
 
 
-def _is_no_dearer(one: Advance, other: Advance) -> bool:
-    """Say whether a move asks nothing that the other doesn't ask too."""
-    if not set(one.dropped) <= set(other.dropped):
+def _is_no_dearer(move: Advance, other: Advance) -> bool:
+    """Return whether a move asks nothing that the other doesn't ask too."""
+    if not set(move.dropped) <= set(other.dropped):
         return False
-    return all(mine is None or mine == its for mine, its in zip(_demands(one), _demands(other), strict=True))
+    return all(mine is None or mine == theirs for mine, theirs in zip(_demands(move), _demands(other), strict=True))
 
 
 def _demands(move: Advance) -> tuple[str | None, ...]:
@@ -145,21 +147,21 @@ def _move(build: CandidateBuild, case: Case) -> Advance | None:
     eased = replace(
         case, cuda=cuda, python=python or case.python, glibc=build.glibc if short and build.glibc else case.glibc
     )
-    kept = tuple(gpu for gpu in eased.gpus if _runs(build, replace(eased, gpus=(gpu,), driver=None)))
-    update = _update(replace(eased, gpus=kept), case)
+    retained = tuple(gpu for gpu in eased.gpus if _runs(build, replace(eased, gpus=(gpu,), driver=None)))
+    update = _update(replace(eased, gpus=retained), case)
     if update:
-        kept = tuple(gpu for gpu in kept if _admits(gpu, update))
-        update = _update(replace(eased, gpus=kept), case)
-    if case.gpus and not kept:
+        retained = tuple(gpu for gpu in retained if _admits(gpu, update))
+        update = _update(replace(eased, gpus=retained), case)
+    if case.gpus and not retained:
         return None
-    left = replace(eased, gpus=kept)
+    left = replace(eased, gpus=retained)
     if update and cuda and left.integrated and (jetpack := machine_rules.first_jetpack(left, cuda)):
         update = f"JetPack {jetpack}"
     return Advance(
         build.version,
         cuda if cuda != case.cuda else None,
         update,
-        tuple(dict.fromkeys(gpu.name for gpu in case.gpus if gpu not in kept)),
+        tuple(dict.fromkeys(gpu.name for gpu in case.gpus if gpu not in retained)),
         python,
         build.glibc if short else None,
     )
@@ -170,33 +172,33 @@ def _same(cuda: str, case: Case) -> bool:
 
 
 def _runs(build: CandidateBuild, case: Case) -> bool:
-    """Say whether a build runs on the one GPU of a case, whatever the driver."""
+    """Return whether a build runs on the one GPU of a case, whatever the driver."""
     of_chip = [problem for problem in machine_rules.chip_problems(case) if problem.severity == "error"]
     return not of_chip and works(build, case)
 
 
 def _update(eased: Case, case: Case) -> str | None:
-    """Find the driver that a CUDA asks for where the target's, or the floor of its own CUDA, is too old."""
+    """Find the driver that a CUDA asks for where the target's, or the oldest for its own CUDA, is too old."""
     if eased.cuda is None:
         return None
-    floor = machine_rules.floor(eased, eased.cuda)
+    lowest = machine_rules.find_lowest_driver(eased, eased.cuda)
     if case.driver is not None:
         too_old = [
             p for p in machine_rules.driver_problems(eased) if p.severity == "error" and p.code != "driver-dropped-gpu"
         ]
-        return floor if too_old else None
-    before = machine_rules.floor(case, case.cuda) if case.cuda else None
-    if floor is None or before is None:
-        return floor
-    return floor if numbers(floor.lstrip("R")) > numbers(before.lstrip("R")) else None
+        return lowest if too_old else None
+    before = machine_rules.find_lowest_driver(case, case.cuda) if case.cuda else None
+    if lowest is None or before is None:
+        return lowest
+    return lowest if numbers(lowest.lstrip("R")) > numbers(before.lstrip("R")) else None
 
 
-def _admits(gpu: Gpu, floor: str) -> bool:
-    """Say whether some driver from this floor on still supports a GPU."""
+def _admits(gpu: Gpu, lower_bound: str) -> bool:
+    """Return whether some driver from this one on still supports a GPU."""
     last = gpus.capabilities()[gpu.capability].last_driver
-    return last is None or toolkits.branch(floor.lstrip("R")) <= last
+    return last is None or toolkits.branch(lower_bound.lstrip("R")) <= last
 
 
 def _nearest(python: str, pythons: Sequence[str]) -> str:
-    asked = numbers(python)[1]
-    return min(pythons, key=lambda one: (abs(numbers(one)[1] - asked), -numbers(one)[1]))
+    minor = numbers(python)[1]
+    return min(pythons, key=lambda known: (abs(numbers(known)[1] - minor), -numbers(known)[1]))

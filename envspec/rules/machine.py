@@ -46,7 +46,7 @@ def driver_problems(case: Case) -> Iterator[Finding]:
         yield from _against_cuda(case, case.driver, case.cuda)
 
 
-def floor(case: Case, cuda: str) -> str | None:
+def find_lowest_driver(case: Case, cuda: str) -> str | None:
     """Find the oldest driver that runs this CUDA on the target's platform and all its GPUs: a version, or "R570"."""
     lowest = toolkits.driver_floor(cuda, toolkits.platform_of(case.driver, case.platform))
     known = gpus.capabilities()
@@ -57,16 +57,16 @@ def floor(case: Case, cuda: str) -> str | None:
 
 
 def _against_compat(case: Case) -> Iterator[Finding]:
-    others = [gpu.name for gpu in case.gpus if not gpu.forward_compatible]
+    excluded = [gpu.name for gpu in case.gpus if not gpu.forward_compatible]
     if case.cuda is not None and not case.platform.startswith("linux"):
         message = f"forward compatibility exists on Linux only, and the target is for {case.platform}"
         yield Finding("error", "cuda-compat-impossible", message, key="cuda-compat", ways=(Way(cuda_compat=False),))
-    elif others:
+    elif excluded:
         yield Finding(
             "error",
             "cuda-compat-impossible",
             f"forward compatibility is for data-centre GPUs and RTX cards of workstations, and the target has"
-            f" {', '.join(others[:3])}",
+            f" {', '.join(excluded[:3])}",
             key="cuda-compat",
             ways=(Way(cuda_compat=False),),
         )
@@ -114,14 +114,16 @@ _FIRST_LISTED = 515
 
 
 def _of_systems(case: Case, driver: str) -> Iterator[Finding]:
-    """Tell the systems whose maker wants a later driver of the same branch than their GPUs."""
-    for one in gpus.systems():
-        early = toolkits.branch(driver) == toolkits.branch(one.driver) and not toolkits.reaches(driver, one.driver)
-        if early and any(gpu.name == one.gpu for gpu in case.gpus):
+    """Report the systems whose maker wants a later driver of the same branch than their GPUs."""
+    for system in gpus.systems():
+        early = toolkits.branch(driver) == toolkits.branch(system.driver) and not toolkits.reaches(
+            driver, system.driver
+        )
+        if early and any(gpu.name == system.gpu for gpu in case.gpus):
             yield Finding(
                 "info",
                 "driver-too-old-for-gpu",
-                f"NVIDIA's GPU Operator wants driver {one.driver} or newer for {one.name}, and this is {driver}",
+                f"NVIDIA's GPU Operator wants driver {system.driver} or newer for {system.name}, and this is {driver}",
                 key="driver",
             )
 
@@ -132,17 +134,17 @@ def _first_for(gpu: Gpu, driver: str) -> str | None:
     branch = toolkits.branch(driver)
     if branch < _FIRST_LISTED:
         return None
-    later = [one for one in gpu.drivers if toolkits.branch(one) >= branch]
+    later = [version for version in gpu.drivers if toolkits.branch(version) >= branch]
     if not later or (toolkits.is_windows(driver) and toolkits.branch(later[0]) == branch):
         return None
     known = toolkits.branch(later[0]) == branch and toolkits.reaches(driver, later[0])
     return None if known else later[0]
 
 
-def _update(case: Case, cuda: str | None, floor: str) -> str:
-    """Say what to update: a Jetson's driver comes with its JetPack."""
+def _update(case: Case, cuda: str | None, lower_bound: str) -> str:
+    """Name what to update: a Jetson's driver comes with its JetPack."""
     jetpack = first_jetpack(case, cuda) if case.integrated and cuda else None
-    return f"update it to JetPack {jetpack} or newer" if jetpack else f"update the driver to {floor} or newer"
+    return f"update it to JetPack {jetpack} or newer" if jetpack else f"update the driver to {lower_bound} or newer"
 
 
 def _against_cuda(case: Case, driver: str, cuda: str) -> Iterator[Finding]:
@@ -232,9 +234,11 @@ def first_jetpack(case: Case, cuda: str) -> str | None:
     """
     if int(cuda.partition(".")[0]) < SERVERS_TOO:
         return None
-    found = {"8.7": "7.2", "11.0": "7.0"}
-    asked = {gpu.capability for gpu in case.gpus if gpu.integrated}
-    return max((found[one] for one in asked), default=None) if asked <= found.keys() else None
+    first = {"8.7": "7.2", "11.0": "7.0"}
+    capabilities = {gpu.capability for gpu in case.gpus if gpu.integrated}
+    return (
+        max((first[capability] for capability in capabilities), default=None) if capabilities <= first.keys() else None
+    )
 
 
 # Rules for GPUs on one chip with the CPU: Jetson and DRIVE run what is made for Arm, from their JetPack's CUDA on.
@@ -246,17 +250,21 @@ JetPack 5.1.2 has CUDA 11.4 and Xavier, and that of 6.0 no Xavier; threedots.ovh
 
 
 def instead(case: Case) -> str:
-    """Say what a Jetson without a build of PyTorch's own can do."""
+    """Advise on a Jetson that has no build of PyTorch's own."""
     advice = "if NVIDIA's index has PyTorch's wheels for its JetPack, name it in [pip] indexes, and torch in sources"
-    last = min((_LAST_CUDA[one] for one in case.capabilities if one in _LAST_CUDA), key=numbers, default=None)
+    last = min(
+        (_LAST_CUDA[capability] for capability in case.capabilities if capability in _LAST_CUDA),
+        key=numbers,
+        default=None,
+    )
     if case.cuda is None or last is None or numbers(case.cuda) <= numbers(last):
         return advice
-    names = case.names(next(one for one in case.capabilities if one in _LAST_CUDA))
+    names = case.names(next(capability for capability in case.capabilities if capability in _LAST_CUDA))
     return f"no JetPack for {names} comes with a CUDA newer than {last}; {advice}"
 
 
 def is_before_servers(case: Case) -> bool:
-    """Say whether a target is for Jetsons, and a CUDA of which they have wheels of their own alone."""
+    """Return whether a target is for Jetsons, and a CUDA of which they have wheels of their own alone."""
     modules = any(gpu.integrated for gpu in case.gpus)
     return modules and case.cuda is not None and int(case.cuda.partition(".")[0]) < SERVERS_TOO
 
@@ -264,7 +272,14 @@ def is_before_servers(case: Case) -> bool:
 def older_than_tables(case: Case) -> str | None:
     """Give the compute capability of a Jetson whose last JetPack has a CUDA of before the tables: envspec locks nothing
     that it runs but for its CPU."""
-    return next((one for one in case.capabilities if one in _LAST_CUDA and not toolkits.toolkit(_LAST_CUDA[one])), None)
+    return next(
+        (
+            capability
+            for capability in case.capabilities
+            if capability in _LAST_CUDA and not toolkits.toolkit(_LAST_CUDA[capability])
+        ),
+        None,
+    )
 
 
 _NAMED = 2

@@ -61,7 +61,7 @@ class Surroundings(Struct, frozen=True):
 
 
 def surroundings(torch: str | None, cuda: str | None, platform: str, *, wheel: bool = True) -> Surroundings:
-    """Say what a wheel meets beside this torch. `wheel` says whether torch is a wheel, and not conda's."""
+    """Make the surroundings of a wheel beside this torch. `wheel` is False for conda's torch."""
     known = torch is not None and wheel and platform.startswith("linux-")
     return Surroundings(torch, cuda, platform, neighbours.cxx11abi(torch) if torch and known else None)
 
@@ -71,8 +71,8 @@ _CPU_ALONE = ("torchdata", "torchtext")
 
 
 def label_mismatch(name: str, label: BuildLabel, around: Surroundings, file: str = "") -> str | None:
-    """Say for what else a wheel (`file`) was built by its own label ("torch 2.4 and CUDA 11.8"); None where the label
-    fits. What holds no code for GPUs is the same for all of them."""
+    """Name the other torch and CUDA that a wheel (`file`) was built for by its own label ("torch 2.4 and CUDA 11.8");
+    None where the label fits. A wheel without code for GPUs is the same for all of them."""
     wrong = []
     if around.torch and not label.fits_torch(_minor(around.torch)):
         wrong.append(f"torch {' or '.join(label.torch)}")
@@ -187,18 +187,18 @@ def _of_notes(
     it may work without. `without` says what is missing of one that imports all the same."""
     wrong = []
     torch = around.torch.partition("+")[0] if around.torch else None
-    if notes.torch and torch and not any(f"{torch}.".startswith(f"{one}.") for one in notes.torch):
+    if notes.torch and torch and not any(f"{torch}.".startswith(f"{version}.") for version in notes.torch):
         wrong.append(
             f"torch {notes.torch[0]} to {notes.torch[-1]}" if len(notes.torch) > 1 else f"torch {notes.torch[0]}"
         )
     if notes.cuda and around.cuda and notes.cuda.partition(".")[0] != around.cuda_major:
         wrong.append(f"CUDA {notes.cuda}")
     if wrong:
-        said = f"{' and '.join(wrong)}, as {notes.member} in its wheel says"
+        evidence = f"{' and '.join(wrong)}, as {notes.member} in its wheel says"
         partly = without or neighbours.partly_without(name.partition(" ")[0])
         if partly is None and by_content:
             partly = "what it does on a GPU may not work"
-        message = f"{name} is built for {said}, and the target has {around}" + (f": {partly}" if partly else "")
+        message = f"{name} is built for {evidence}, and the target has {around}" + (f": {partly}" if partly else "")
         bound = None if partly else _bound_of_notes(name, notes, around)
         yield Finding(
             "warning" if partly else "error",
@@ -217,7 +217,7 @@ def _bound_of_notes(name: str, notes: BuildNotes, around: Surroundings) -> str:
     sides = set()
     torch = numbers(_minor(around.torch)) if around.torch else None
     if torch and notes.torch:
-        oldest, newest = (numbers(_minor(one)) for one in (notes.torch[0], notes.torch[-1]))
+        oldest, newest = (numbers(_minor(release)) for release in (notes.torch[0], notes.torch[-1]))
         sides |= {"<"} if oldest > torch else {">"} if newest < torch else set()
     if notes.cuda and around.cuda_major:
         own, major = int(notes.cuda.partition(".")[0]), int(around.cuda_major)
@@ -262,14 +262,16 @@ def _bound(row: neighbours.Neighbour, version: str, around: Surroundings) -> str
 
 
 def _is_outgrown(row: neighbours.Neighbour, around: Surroundings) -> bool:
-    """Say whether a row is for an older CUDA or torch than the target's, and none is for that."""
+    """Return whether a row is for an older CUDA or torch than the target's, and none is for that."""
     if neighbours.nearest(row.package, around.torch, around.cuda_major, around.platform) is not None:
         return False
     if not row.fits_cuda(around.cuda_major):
-        return all(int(one) < int(str(around.cuda_major)) for one in row.cuda)
+        return all(int(cuda) < int(str(around.cuda_major)) for cuda in row.cuda)
     known = [release.version for release in torch_builds.releases()]
     own = str(around.torch).partition("+")[0]
-    return not any(row.fits_torch(one) for one in known if torch_builds.order(one) > torch_builds.order(own))
+    return not any(
+        row.fits_torch(version) for version in known if torch_builds.order(version) > torch_builds.order(own)
+    )
 
 
 def _ways(row: neighbours.Neighbour, around: Surroundings, case: Case) -> Iterator[Way]:
@@ -294,10 +296,10 @@ def _another_torch(row: neighbours.Neighbour, around: Surroundings, case: Case) 
         cudas = _cudas(known[at], case)
         if near is not None and case.cuda in cudas:
             return Way(line=f"torch=={known[at]}", bounds=(f"{row.package}=={near.release}",), near=True)
-        others = [cuda for cuda in cudas if cuda and cuda.partition(".")[0] == around.cuda_major]
-        if near is not None and others and elsewhere is None:
+        same_major = [cuda for cuda in cudas if cuda and cuda.partition(".")[0] == around.cuda_major]
+        if near is not None and same_major and elsewhere is None:
             bounds = (f"{row.package}=={near.release}",)
-            elsewhere = Way(cuda=max(others, key=numbers), line=f"torch=={known[at]}", bounds=bounds, near=True)
+            elsewhere = Way(cuda=max(same_major, key=numbers), line=f"torch=={known[at]}", bounds=bounds, near=True)
     return elsewhere
 
 
@@ -307,7 +309,7 @@ def _another_cuda(row: neighbours.Neighbour, around: Surroundings, case: Case) -
     if around.cuda_major is None or not row.cuda:
         return None
     own = int(around.cuda_major)
-    majors = {major for one in neighbours.of_package(row.package, around.platform) for major in one.cuda}
+    majors = {major for neighbour in neighbours.of_package(row.package, around.platform) for major in neighbour.cuda}
     for major in sorted(majors - {around.cuda_major}, key=lambda major: (abs(int(major) - own), -int(major))):
         near = neighbours.nearest(row.package, around.torch, major, around.platform)
         built = [cuda for cuda in _cudas(around.torch, case) if cuda and cuda.startswith(f"{major}.")]

@@ -44,17 +44,17 @@ def problems(case: Case, python_range: str | None, base: KnownBase) -> Iterator[
     if not f"{python}.".startswith(f"{case.python}.") or (
         python_range and exact and not is_within(python, case.python, python_range)
     ):
-        said = f"the base has Python {python}, and the spec asks for {python_range or case.python}"
+        message = f"the base has Python {python}, and the spec asks for {python_range or case.python}"
         minor = ".".join(python.split(".")[:2])
-        yield Finding("error", "base-unfit", said, key="python", ways=(Way(python=minor),))
+        yield Finding("error", "base-unfit", message, key="python", ways=(Way(python=minor),))
     if base.glibc is None:
         yield _unknown("its glibc", f"wheels are chosen for glibc {case.glibc}", "glibc")
     elif numbers(base.glibc) < numbers(case.glibc):
-        said = f"the base has glibc {base.glibc}, and the target is for {case.glibc}"
+        message = f"the base has glibc {base.glibc}, and the target is for {case.glibc}"
         yield Finding(
             "error",
             "base-unfit",
-            said,
+            message,
             key="glibc",
             ways=(Way(glibc=base.glibc),),
         )
@@ -63,8 +63,8 @@ def problems(case: Case, python_range: str | None, base: KnownBase) -> Iterator[
     if base.cuda is None:
         yield _unknown("its CUDA", f"the target is for CUDA {case.cuda}", "cuda")
     elif base.cuda != case.cuda:
-        said = f"the base has CUDA {base.cuda}, and the target is for {case.cuda}"
-        yield Finding("error", "base-unfit", said, key="cuda", ways=(Way(cuda=base.cuda),))
+        message = f"the base has CUDA {base.cuda}, and the target is for {case.cuda}"
+        yield Finding("error", "base-unfit", message, key="cuda", ways=(Way(cuda=base.cuda),))
     if base.torch:
         yield from _torch(case, base.torch, base)
 
@@ -74,14 +74,14 @@ def other_images(case: Case, python_range: str | None, own: str | None, lines: I
     tables say it, which is all but GPUs and what else lies there. `lines` are what it asks for."""
     if ".nv" not in (own or ""):
         return None
-    asked = [published_requirement(one).specifier for one in lines if requirement_name(one) == "torch"]
+    specifiers = [published_requirement(line).specifier for line in lines if requirement_name(line) == "torch"]
     fit = [
         image.tag
         for image in images()
-        if all(one.contains(Version(image.torch).base_version) for one in asked)
+        if all(specifier.contains(Version(image.torch).base_version) for specifier in specifiers)
         if all(
-            one.severity != "error"
-            for one in problems(case, python_range, KnownBase(image.python, image.glibc, image.cuda, image.torch))
+            finding.severity != "error"
+            for finding in problems(case, python_range, KnownBase(image.python, image.glibc, image.cuda, image.torch))
         )
     ]
     return f"if another base will do, these of NVIDIA's images have it: {', '.join(fit)}" if fit else None
@@ -89,31 +89,34 @@ def other_images(case: Case, python_range: str | None, own: str | None, lines: I
 
 def _torch(case: Case, version: str, base: KnownBase) -> Iterator[Finding]:
     if version.endswith("+cpu"):
-        said = f"the base's torch {version} is a CPU build, and the target is for CUDA {case.cuda}"
-        yield Finding("error", "cpu-build", said, key="cuda", ways=(Way(cpu=True),))
+        message = f"the base's torch {version} is a CPU build, and the target is for CUDA {case.cuda}"
+        yield Finding("error", "cpu-build", message, key="cuda", ways=(Way(cpu=True),))
         return
     compiled = base.architectures.replace(";", " ").split()
-    machine_code = [one.removesuffix("+PTX") for one in compiled]
-    ptx = [one.removesuffix("+PTX") for one in compiled if one.endswith("+PTX")]
+    machine_code = [architecture.removesuffix("+PTX") for architecture in compiled]
+    ptx = [architecture.removesuffix("+PTX") for architecture in compiled if architecture.endswith("+PTX")]
     try:
-        unrun = [one for one in case.capabilities if not covers(machine_code, one, case.cuda)]
-        translated = [one for one in unrun if can_translate(ptx, one)]
+        unrun = [capability for capability in case.capabilities if not covers(machine_code, capability, case.cuda)]
+        translated = [capability for capability in unrun if can_translate(ptx, capability)]
     except ValueError:
         compiled, unrun, translated = [], [], []
     if not compiled:
         if case.capabilities:
             yield _unknown(f"for which GPUs its torch {version} is compiled", "`envspec smoke` shows it", "gpus")
         return
-    for one in unrun:
-        said = f"the base's torch {version} is compiled for {' '.join(compiled)} ({ARCHITECTURES})"
-        if one in translated:
-            said += f": of {case.names(one)} ({one}) it has PTX alone, which the driver compiles at its first use"
-            yield Finding("warning", "ptx-only", said, key="gpus", package="torch")
+    for capability in unrun:
+        message = f"the base's torch {version} is compiled for {' '.join(compiled)} ({ARCHITECTURES})"
+        if capability in translated:
+            message += (
+                f": of {case.names(capability)} ({capability}) it has PTX alone, "
+                "which the driver compiles at its first use"
+            )
+            yield Finding("warning", "ptx-only", message, key="gpus", package="torch")
         else:
-            said += f", and nothing of it runs on {case.names(one)} ({one})"
-            yield Finding("error", "architecture-missing", said, key="gpus")
+            message += f", and nothing of it runs on {case.names(capability)} ({capability})"
+            yield Finding("error", "architecture-missing", message, key="gpus")
 
 
 def _unknown(what: str, beside: str, key: str) -> Finding:
-    said = f"the base's inventory doesn't say {what}, so nothing is judged by it: {beside}"
-    return Finding("warning", "base-unknown", said, key=key)
+    message = f"the base's inventory doesn't say {what}, so nothing is judged by it: {beside}"
+    return Finding("warning", "base-unknown", message, key=key)

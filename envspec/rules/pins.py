@@ -33,7 +33,7 @@ from envspec.rules.build import compiler, problems
 from envspec.rules.case import CandidateBuild, Case, apply_acceptances, conda_builds_of, pip_builds
 from envspec.rules.judge import case_of, locate
 from envspec.rules.machine import for_servers
-from envspec.rules.wanted import COMPANIONS, Wanted, parse, torch_of
+from envspec.rules.wanted import COMPANIONS, FamilyRequirement, parse, torch_of
 from envspec.rules.wheel_code import WheelBuild
 from envspec.spec.model import Located, Spec, Target
 
@@ -119,16 +119,18 @@ def judge_pins(
     """Judge exact pins by the facts. `judge` decides what depends on the target alone (its driver, its CUDA against its
     GPUs), and `envspec.facts.corrections` knows wrong metadata. With `by_gpus_alone` only by the target's GPUs."""
     case = case_of(spec, target)
-    wanted = torch_of(spec, target)
+    requirement = torch_of(spec, target)
     pins, builds, origins, read = pinned.versions, pinned.builds, pinned.origins, pinned.read
     origin = origins.get("torch", neighbours.Origin("pypi", ""))
-    own = {one for one, at in origins.items() if torch_builds.is_own_build(pins[one], at.index)}
+    own = {name for name, at in origins.items() if torch_builds.is_own_build(pins[name], at.index)}
     major = case.cuda.partition(".")[0] if case.cuda else None
     both = of_both_majors(pinned.needs, major) if major else {}
-    right = {one for one, other in both.items() if wheel_code.not_beside(one, other, read) is None}
+    right = {name for name, other in both.items() if wheel_code.not_beside(name, other, read) is None}
     # beside its counterpart a library for another CUDA isn't what runs; one of another CUDA alone is told as that
-    run = {one: version for one, version in pins.items() if one not in right and not _is_foreign(one, version, major)}
-    found = [
+    run = {
+        name: version for name, version in pins.items() if name not in right and not _is_foreign(name, version, major)
+    }
+    judged = [
         *_torch(case, pins, pinned.architectures.get("torch", ((), ())), read.get("torch"), origin),
         *_pytorch(case, pins, builds),
         *_triton_alone(case, pins),
@@ -145,10 +147,10 @@ def judge_pins(
         *_old_drivers(case, pins),
         *_for_servers(case, pins, builds, origins, read),
     ]
-    found = [problem for problem in found if not by_gpus_alone or problem.key == "gpus"]
-    findings = [locate(spec, target, wanted, problem) for problem in found]
+    judged = [problem for problem in judged if not by_gpus_alone or problem.key == "gpus"]
+    findings = [locate(spec, target, requirement, problem) for problem in judged]
     # a source that the spec allows is built for what the machine has
-    built = {one for one, at in origins.items() if not at.file.endswith(".whl")} & spec.pip.allow_source
+    built = {name for name, at in origins.items() if not at.file.endswith(".whl")} & spec.pip.allow_source
     if not by_gpus_alone:
         findings += framework_problems(case, pins, spec.pip_dependencies(target), own | built, read)
     return apply_acceptances(findings, spec.pip_terms(target).accept)
@@ -157,12 +159,12 @@ def judge_pins(
 def _old_drivers(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
     """Find frameworks that want a newer driver than the target's."""
     major = case.cuda.partition(".")[0] if case.cuda else None
-    for one in wanted_drivers() if case.driver and major else ():
-        version = pins.get(one.package) or pins.get(f"{one.package}-cu{major}")
-        fits = version is not None and SpecifierSet(one.versions).contains(version, prereleases=True)
-        if fits and one.cuda == major and branch(str(case.driver)) < one.driver and not is_windows(str(case.driver)):
-            message = f"{one.framework} {version} wants driver R{one.driver} or newer, and the target has {case.driver}"
-            remedy = f"update the driver to R{one.driver}, or take an older {one.framework}"
+    for row in wanted_drivers() if case.driver and major else ():
+        version = pins.get(row.package) or pins.get(f"{row.package}-cu{major}")
+        fits = version is not None and SpecifierSet(row.versions).contains(version, prereleases=True)
+        if fits and row.cuda == major and branch(str(case.driver)) < row.driver and not is_windows(str(case.driver)):
+            message = f"{row.framework} {version} wants driver R{row.driver} or newer, and the target has {case.driver}"
+            remedy = f"update the driver to R{row.driver}, or take an older {row.framework}"
             yield Finding("warning", "driver-too-old", message, key="driver", remedy=remedy)
 
 
@@ -172,7 +174,7 @@ def judge_build(case: Case, name: str, versions: Mapping[str, str], build: Wheel
     if name == "torch":
         yield from _torch(case, versions, ((), ()), build, origin)
         return
-    beside = {one: versions[one] for one in (name, "torch", "pytorch") if one in versions}
+    beside = {package: versions[package] for package in (name, "torch", "pytorch") if package in versions}
     yield from neighbours.problems(case, beside, dict.fromkeys(beside.keys() - {name}, ""), {name: origin}, read)
     yield from wheel_code.problems(case, beside, read, {name})
 
@@ -194,13 +196,13 @@ def _torch(
         ways = (_from_pytorch("torch"),)
         yield from (Finding("error", "unsupported-build", message, key="torch", ways=ways),) if case.cuda else ()
         return
-    said = wheel_code.of_torch(public, read, pins.get("triton")) if read else None
-    if said is not None:
-        yield wheel_code.torch_notice(version, said)
-        wrong = _wrong_cuda(case, f"torch {version}", said.cuda, exact=True, there=_has_build(case, public))
+    candidate = wheel_code.of_torch(public, read, pins.get("triton")) if read else None
+    if candidate is not None:
+        yield wheel_code.torch_notice(version, candidate)
+        wrong = _wrong_cuda(case, f"torch {version}", candidate.cuda, exact=True, on_index=_has_build(case, public))
         if wrong and torch_builds.is_own_build(version, origin.index):
             wrong = replace(wrong, bound=_for_this_cuda(case, public))
-        yield from (wrong,) if wrong else _of_build(case, "pip", public, [said])
+        yield from (wrong,) if wrong else _of_build(case, "pip", public, [candidate])
         return
     if case.cuda and torch_builds.is_own_build(version, origin.index):
         yield from _own_torch(case, version, read)
@@ -214,16 +216,16 @@ def _torch(
         return
     cuda = torch_builds.cuda_of(variant)
     name = f"torch {version}" + ("" if local else f" (PyPI's own wheel, {variant})")
-    wrong = _wrong_cuda(case, name, cuda, exact=True, there=_has_build(case, public))
+    wrong = _wrong_cuda(case, name, cuda, exact=True, on_index=_has_build(case, public))
     if wrong:
         yield wrong
         return
-    found = pip_builds([public], cuda, case.platform)
+    candidates = pip_builds([public], cuda, case.platform)
     if any(own):
-        found = [replace(build, sm=own[0], ptx=own[1]) for build in found]
-    if not found:
+        candidates = [replace(build, sm=own[0], ptx=own[1]) for build in candidates]
+    if not candidates:
         yield Finding("error", "no-build", f"{name} isn't one of the known builds for {case.platform}", key="torch")
-    yield from _of_build(case, "pip", public, _with_triton(found, pins))
+    yield from _of_build(case, "pip", public, _with_triton(candidates, pins))
 
 
 def _for_this_cuda(case: Case, public: str) -> str | None:
@@ -241,8 +243,8 @@ def _for_this_cuda(case: Case, public: str) -> str | None:
 def _own_torch(case: Case, version: str, read: WheelBuild | None) -> Iterator[Finding]:
     """Judge a torch of one's own whose wheel says no architectures: by the CUDA that it notes."""
     name = f"torch {version}"
-    says = read is not None and (read.cuda or (read.code and read.code.complete))
-    if read and says and (wrong := _wrong_cuda(case, name, read.cuda, exact=True)):
+    is_known = read is not None and (read.cuda or (read.code and read.code.complete))
+    if read and is_known and (wrong := _wrong_cuda(case, name, read.cuda, exact=True)):
         yield wrong
         return
     message = f"{name} isn't a build of PyTorch's own"
@@ -263,14 +265,14 @@ def _pytorch(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) -> 
         if wrong:
             yield wrong
             return
-    found = [
+    candidates = [
         replace(b, cudnn=pins.get("cudnn"))
         for b in conda_builds_of([version], case.cuda, case.platform)
         if not match or b.cuda == cuda
     ]  # the asked minor admits older builds
-    if not found:
+    if not candidates:
         yield _newer(f"pytorch {version} {string}".rstrip())
-    yield from _of_build(case, "conda", version, _with_triton(found[-1:], pins))
+    yield from _of_build(case, "conda", version, _with_triton(candidates[-1:], pins))
 
 
 def _with_triton(builds: list[CandidateBuild], pins: Mapping[str, str]) -> list[CandidateBuild]:
@@ -288,12 +290,12 @@ def _of_build(
     case: Case, channel: Literal["pip", "conda"], version: str, builds: list[CandidateBuild]
 ) -> Iterator[Finding]:
     name = "torch" if channel == "pip" else "pytorch"
-    wanted = Wanted(name, parse(f"=={version}"), Place(""), channel)
+    requirement = FamilyRequirement(name, parse(f"=={version}"), Place(""), channel)
     machine = case if case.cuda else replace(case, gpus=())
     for build in builds:
         for problem in problems(build, machine):
             if problem.severity == "error" and problem.remedy is None:
-                problem = replace(problem, ways=(*nearest.alternatives(wanted, [version], case), *problem.ways))
+                problem = replace(problem, ways=(*nearest.alternatives(requirement, [version], case), *problem.ways))
             yield problem
 
 
@@ -306,10 +308,10 @@ def _has_build(case: Case, public: str) -> bool:
     return bool(pip_builds([public], case.cuda, case.platform))
 
 
-def _wrong_cuda(case: Case, name: str, cuda: str | None, *, exact: bool, there: bool = False) -> Finding | None:
+def _wrong_cuda(case: Case, name: str, cuda: str | None, *, exact: bool, on_index: bool = False) -> Finding | None:
     """Check that a build is for the target's CUDA. conda's builds also run with a higher minor: the major decides.
-    `there` says that the PyTorch index has the release for this target."""
-    ways = (_from_pytorch("torch"),) if there else ()
+    `on_index` says that the PyTorch index has the release for this target."""
+    ways = (_from_pytorch("torch"),) if on_index else ()
     if cuda == case.cuda or (not exact and cuda and case.cuda and cuda.split(".")[0] == case.cuda.split(".")[0]):
         return None
     if cuda is None:
@@ -364,19 +366,20 @@ def _torchaudio_cuda(case: Case, version: str, local: str, torch: str, torch_loc
     """Check PyPI's torchaudio: it is built for the CUDA that PyPI's torch had then; newer torch may have another."""
     made_with = torch_builds.torch_for("torchaudio", version)[0]
     own = torch_builds.cuda_of(local or torch_builds.pypi_variant(made_with, case.platform) or "cpu")
-    its = torch_builds.cuda_of(torch_local or torch_builds.pypi_variant(torch, case.platform) or "cpu")
+    torch_cuda = torch_builds.cuda_of(torch_local or torch_builds.pypi_variant(torch, case.platform) or "cpu")
     minors = torch_builds.order(version) <= torch_builds.order(_TORCHAUDIO_COMPARES)
-    if own and its and (own != its if minors else own.split(".")[0] != its.split(".")[0]):
-        others = torch_builds.companions(torch).get("torchaudio", ())
-        newer = [one for one in others if minors and numbers(one) > numbers(_TORCHAUDIO_COMPARES)][-1:]
+    if own and torch_cuda and (own != torch_cuda if minors else own.split(".")[0] != torch_cuda.split(".")[0]):
+        releases = torch_builds.companions(torch).get("torchaudio", ())
+        newer = [release for release in releases if minors and numbers(release) > numbers(_TORCHAUDIO_COMPARES)][-1:]
         yield Finding(
             "error",
             "cuda-mismatch",
-            f"torchaudio {version} is built for CUDA {own} and torch {torch} for CUDA {its}: import torchaudio fails",
+            f"torchaudio {version} is built for CUDA {own} and torch {torch} for CUDA {torch_cuda}: "
+            "import torchaudio fails",
             key="torch",
             ways=(
                 Way(cuda=own, near=True, note="for the target"),
-                *(Way(line=f"torchaudio=={one}", near=True) for one in newer),
+                *(Way(line=f"torchaudio=={release}", near=True) for release in newer),
             ),
         )
 
@@ -386,18 +389,18 @@ def _cuda_majors(
 ) -> Iterator[Finding]:
     """Judge whether every CUDA package belongs to the target's CUDA major. In a CPU target they are only dead weight;
     there `cpu_target` reports the package that requires them, if it is known."""
-    asked = case.cuda.split(".")[0] if case.cuda else None
+    own = case.cuda.split(".")[0] if case.cuda else None
     foreign = {
         name: major
         for name, version in sorted(pins.items())
-        if (major := _cuda_major(name, version)) is not None and major != asked
+        if (major := _cuda_major(name, version)) is not None and major != own
     }
     if not foreign:
         return
-    brought = {other for name, others in _names(needs).items() if name in pins for other in others}
-    both = of_both_majors(needs, asked) if asked else {}
+    brought = {other for name, requires in _names(needs).items() if name in pins for other in requires}
+    both = of_both_majors(needs, own) if own else {}
     for name, major in foreign.items():
-        if asked is None and (name in brought or not _is_dead_weight(name)):
+        if own is None and (name in brought or not _is_dead_weight(name)):
             continue
         wrong = wheel_code.not_beside(name, both[name], read) if name in both else ""
         if wrong is None:
@@ -405,13 +408,15 @@ def _cuda_majors(
         place = f"the target is for CUDA {case.cuda}" if case.cuda else "this is a CPU target"
         message = f"{name} {pins[name]} belongs to CUDA {major}, and {place}{wrong}"
         hint = f"`envspec why` shows what requires {name}"
-        there = torch_builds.lockable_cudas(case.platform, python=case.python) if case.cuda else ()
-        ways = tuple(Way(cuda=one) for one in there if one.partition(".")[0] == major)[:1]
-        bound = f"{name}=={asked}.*" if asked and name in VERSIONED_BY_CUDA else f"{name}<0"
+        cudas = torch_builds.lockable_cudas(case.platform, python=case.python) if case.cuda else ()
+        ways = tuple(Way(cuda=cuda) for cuda in cudas if cuda.partition(".")[0] == major)[:1]
+        bound = f"{name}=={own}.*" if own and name in VERSIONED_BY_CUDA else f"{name}<0"
         severity: Severity = "error" if case.cuda else "warning"
-        outgrown = asked is not None and int(major) < int(asked)
-        one = Finding(severity, "cuda-major-mixed", message, key="cuda", remedy=hint, bound=bound, outgrown=outgrown)
-        yield replace(one, ways=ways)
+        outgrown = own is not None and int(major) < int(own)
+        finding = Finding(
+            severity, "cuda-major-mixed", message, key="cuda", remedy=hint, bound=bound, outgrown=outgrown
+        )
+        yield replace(finding, ways=ways)
 
 
 def _names(needs: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
@@ -425,13 +430,13 @@ def _cuda_major(name: str, version: str) -> str | None:
     return version.split(".")[0] if name in VERSIONED_BY_CUDA else None
 
 
-def _is_foreign(name: str, version: str, asked: str | None) -> bool:
-    """Say whether a package is another CUDA major's than `asked`, by its name or version: that says it all."""
-    return asked is not None and _cuda_major(name, version) not in (None, asked)
+def _is_foreign(name: str, version: str, own: str | None) -> bool:
+    """Return whether a package is another CUDA major's than `own`, by its name or version: that says it all."""
+    return own is not None and _cuda_major(name, version) not in (None, own)
 
 
 def _is_dead_weight(name: str) -> bool:
-    """Say whether a package of CUDA's does nothing in a CPU target. Of others that name a CUDA (nvidia-dali-cuda120,
+    """Return whether a package of CUDA's does nothing in a CPU target. Of others that name a CUDA (nvidia-dali-cuda120,
     jax-cuda12-plugin) `cpu_target` says what to do."""
     return name in VERSIONED_BY_CUDA or re.fullmatch(r"[\w-]+-cu(?:da)?\d\dx?", name) is not None
 
@@ -462,17 +467,17 @@ def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
     for name, version in sorted(pins.items()):
         if not re.fullmatch(r"nvidia-(cudnn|nccl)-cu\d\d", name):
             continue
-        found = libraries.library(name, version, case.platform)
-        for capability in case.capabilities if found else ():
-            if found is None or covers(found.sm, capability, case.cuda):
+        library = libraries.library(name, version, case.platform)
+        for capability in case.capabilities if library else ():
+            if library is None or covers(library.sm, capability, case.cuda):
                 continue
-            if can_translate(found.ptx, capability):
+            if can_translate(library.ptx, capability):
                 if "cudnn" in name:
-                    yield _ptx_of_cudnn(f"{name} {version}", found, capability, case)
+                    yield _ptx_of_cudnn(f"{name} {version}", library, capability, case)
                 continue
-            first, dropped = _first_without(found, capability, case)
+            first, dropped = _first_without(library, capability, case)
             nccl, beyond = "nccl" in name, library_is_newer(name, version, case.platform)
-            seen = f"as far as {found.version} tells, the newest that envspec knows"
+            seen = f"as far as {library.version} tells, the newest that envspec knows"
             by_torch = "torch" in pins or "pytorch" in pins
             older = Way(line=f"{name}<{first}")
             yield Finding(
@@ -489,11 +494,11 @@ def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
             )
 
 
-def _ptx_of_cudnn(name: str, found: LibraryWheel, capability: str, case: Case) -> Finding:
+def _ptx_of_cudnn(name: str, library: LibraryWheel, capability: str, case: Case) -> Finding:
     """Warn of a cuDNN of before a GPU: its support matrix leaves the GPU out, and what PTX it has may not be all."""
     message = (
-        f"{name} has no machine code for {sm_of(capability)} ({case.names(capability)}), only PTX of {found.ptx[-1]}, "
-        "and NVIDIA doesn't support it there"
+        f"{name} has no machine code for {sm_of(capability)} ({case.names(capability)}), only PTX of {library.ptx[-1]}"
+        ", and NVIDIA doesn't support it there"
     )
     # tensorflow 2.16.1 fixes its cuDNN: what requires one knows which
     remedy = f"take a newer release of what requires {name.partition(' ')[0]}: `envspec why` shows it"
@@ -510,18 +515,20 @@ def _older_than_gpus(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
     if case.cuda is None or not TORCH.isdisjoint(pins):
         return
     major = case.cuda.partition(".")[0]
-    name = next((one for one in ("nvidia-cublas", f"nvidia-cublas-cu{major}") if one in pins), None)
-    beside = next((one for one in ("nvidia-cuda-runtime", f"nvidia-cuda-runtime-cu{major}") if one in pins), name)
+    name = next((package for package in ("nvidia-cublas", f"nvidia-cublas-cu{major}") if package in pins), None)
+    beside = next(
+        (package for package in ("nvidia-cuda-runtime", f"nvidia-cuda-runtime-cu{major}") if package in pins), name
+    )
     if name is None or beside is None:
         return
     own = ".".join(pins[beside].split(".")[:2])
     for capability in case.capabilities:
         kin = [
-            one.first_cuda
-            for name, one in gpus.capabilities().items()
+            row.first_cuda
+            for name, row in gpus.capabilities().items()
             if name.split(".")[0] == capability.split(".")[0]
         ]
-        first = min((one for one in kin if one), key=numbers, default=None)
+        first = min((cuda for cuda in kin if cuda), key=numbers, default=None)
         if first and numbers(own) < numbers(first):
             message = (
                 f"{name} {pins[name]} is of CUDA {own}, and {sm_of(capability)} ({case.names(capability)}) came with "
@@ -536,15 +543,15 @@ def _older_than_gpus(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
             )
 
 
-def _first_without(found: LibraryWheel, capability: str, case: Case) -> tuple[str, bool]:
+def _first_without(library: LibraryWheel, capability: str, case: Case) -> tuple[str, bool]:
     """Find the first of the releases up to this one that all lack code for a capability, and whether one had it."""
     older = [
-        one for one in libraries.of(found.package, case.platform) if numbers(one.version) <= numbers(found.version)
+        row for row in libraries.of(library.package, case.platform) if numbers(row.version) <= numbers(library.version)
     ]
     lacking = takewhile(
-        lambda one: not covers(one.sm, capability, case.cuda) and not can_translate(one.ptx, capability), older[::-1]
+        lambda row: not covers(row.sm, capability, case.cuda) and not can_translate(row.ptx, capability), older[::-1]
     )
-    without = [one.version for one in lacking]
+    without = [row.version for row in lacking]
     return without[-1], len(without) < len(older)
 
 
@@ -557,22 +564,22 @@ _OF_A_VENDOR = re.compile(r"(?:(?:cuda|rocm)\d*|oneapi|tpu)(?:[-_]\w+)*")
 def framework_problems(
     case: Case,
     pins: Mapping[str, str],
-    asked: Iterable[Located],
+    requirements: Iterable[Located],
     own: Collection[str] = (),
     read: Mapping[str, WheelBuild] = MappingProxyType({}),
 ) -> Iterator[Finding]:
     """Find the frameworks of a CUDA target that would compute on the CPU, and the pins made for another vendor's GPUs.
 
-    One that the spec asks for (`asked` are the requirements) is an error where nothing else of the target has CUDA
-    either, and a warning beside torch or another framework, where it often serves another purpose: kohya-ss has
-    tensorflow for tensorboard alone. One that another package brings is a note, and so is one that the spec asks for
-    as a CPU build (`jax[cpu]`, `tensorflow-cpu`). `own` names the builds that aren't PyPI's: they say what they are.
-    What was `read` tells the wheels that are for CPUs on this platform alone, as tensorflow's for aarch64 is.
+    One that the spec asks for (in `requirements`) is an error where nothing else of the target has
+    CUDA either, and a warning beside torch or another framework, where it often serves another purpose: kohya-ss has
+    tensorflow for tensorboard alone. One that another package brings is a note, and so is one that the spec asks for as
+    a CPU build (`jax[cpu]`, `tensorflow-cpu`). `own` names the builds that aren't PyPI's: they say what they are. What
+    was `read` tells the wheels that are for CPUs on this platform alone, as tensorflow's for aarch64 is.
     """
     if case.cuda is None:
         return
     major = case.cuda.partition(".")[0]
-    direct = {requirement_name(one.text): one for one in asked}
+    direct = {requirement_name(requirement.text): requirement for requirement in requirements}
     here = [row for row in frameworks() if row.package in pins and row.package not in own]
     without = [row for row in here if not row.backends_for(major) & pins.keys()]
     partly = len(without) < len(here) or not pins.keys().isdisjoint(TORCH)
@@ -586,8 +593,8 @@ def framework_problems(
             else "error"
         )
         yield _without_backend(row, pins[row.package], major, severity, line)
-    told = {*own, *(row.package for row in without)}
-    for name in sorted(name for name in pins.keys() & read.keys() - told if read[name].is_for_cpus):
+    reported = {*own, *(row.package for row in without)}
+    for name in sorted(name for name in pins.keys() & read.keys() - reported if read[name].is_for_cpus):
         # of a release in the table of neighbours it is known what its wheel loads
         if holds_code_for_gpus(name) and not neighbours_of(name, pins[name], case.platform):
             alone = pins.keys().isdisjoint(TORCH)
@@ -599,8 +606,8 @@ def framework_problems(
 
 
 def _is_for_cpus(line: str) -> bool:
-    asked = parse_requirement(line)
-    return "cpu" in asked.extras or asked.name.endswith("-cpu")
+    requirement = parse_requirement(line)
+    return "cpu" in requirement.extras or requirement.name.endswith("-cpu")
 
 
 def _of_cpu_wheel(name: str, version: str, severity: Severity, case: Case, line: Located | None) -> Finding:
@@ -620,20 +627,20 @@ def _without_backend(row: Framework, version: str, major: str, severity: Severit
         if needed
         else f"{row.package} {version} has nothing for CUDA"
     )
-    found = Finding(severity, "no-cuda-backend", message, line.place if line else None, package=row.package)
+    finding = Finding(severity, "no-cuda-backend", message, line.place if line else None, package=row.package)
     if line is None or severity == "info":
-        return found
+        return finding
     if row.ask is None:
-        return replace(found, remedy=row.otherwise)
-    return replace(found, ways=(_change_of(row.ask.replace("##", major), line.text),))
+        return replace(finding, remedy=row.otherwise)
+    return replace(finding, ways=(_change_of(row.ask.replace("##", major), line.text),))
 
 
 def _change_of(ask: str, line: str) -> Way:
     """Write what brings the backend: with the bounds and the marker of the spec's own requirement where it is of the
     same package; another package, which has other releases, takes its place."""
-    wanted, own = parse_requirement(ask), parse_requirement(line)
-    if canonical_name(wanted.name) != canonical_name(own.name):
+    change, own = parse_requirement(ask), parse_requirement(line)
+    if canonical_name(change.name) != canonical_name(own.name):
         return Way(more=(ask,), without=(canonical_name(own.name),))
-    wanted.extras |= {one for one in own.extras if not _OF_A_VENDOR.fullmatch(one)}
-    wanted.specifier, wanted.marker = own.specifier, own.marker
-    return Way(line=str(wanted))
+    change.extras |= {extra for extra in own.extras if not _OF_A_VENDOR.fullmatch(extra)}
+    change.specifier, change.marker = own.specifier, own.marker
+    return Way(line=str(change))

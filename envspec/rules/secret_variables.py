@@ -35,12 +35,12 @@ def secret_variables(spec: Spec) -> Iterator[Finding]:
 def refuse_secret_variables(spec: Spec, targets: Iterable[str]) -> None:
     """Raise InputError for those that the spec doesn't accept for one of these targets: no recipe and no image is made
     with them."""
-    found = tuple(secret_variables(spec))
-    judged = (one for name in targets for one in apply_acceptances(found, spec.terms_of(name).accept))
+    findings = tuple(secret_variables(spec))
+    judged = (finding for name in targets for finding in apply_acceptances(findings, spec.terms_of(name).accept))
     errors = [
-        InputError(one.text, hint=f"{one.remedy}; {hint_to_keep(one)}", place=one.place)
-        for one in dict.fromkeys(judged)
-        if one.severity != "info"
+        InputError(finding.text, hint=f"{finding.remedy}; {hint_to_keep(finding)}", place=finding.place)
+        for finding in dict.fromkeys(judged)
+        if finding.severity != "info"
     ]
     if errors:
         raise together(errors)

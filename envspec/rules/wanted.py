@@ -34,7 +34,7 @@ class Specifier(Struct, frozen=True):
         return Specifier(tuple(dict.fromkeys((*self.clauses, *other.clauses))))
 
     def admits(self, version: str) -> bool:
-        """Say whether a version, possibly with a local part, satisfies the specifier."""
+        """Return whether a version, possibly with a local part, satisfies the specifier."""
         return parse_specifier(str(self)).contains(version, prereleases=True)
 
     def bounds(self) -> tuple[tuple[int, ...], ...]:
@@ -64,7 +64,7 @@ _WITH_TORCH = ("pytorch", "pytorch-nightly", "main", "anaconda")
 _CONDA_TORCH = ("pytorch", "pytorch-gpu", "pytorch-cpu")
 
 
-class Wanted(Struct, frozen=True):
+class FamilyRequirement(Struct, frozen=True):
     """A requirement for one package of the torch family.
 
     `local` is the local part of an exact pin (`cu126` of `torch==2.9.1+cu126`), `build` a match spec's build string.
@@ -86,7 +86,7 @@ class Wanted(Struct, frozen=True):
         return f"{self.name}{self.specifier}"
 
     def admits(self, version: str) -> bool:
-        """Say whether a release satisfies the requirement, whatever its local part."""
+        """Return whether a release satisfies the requirement, whatever its local part."""
         return self.specifier.admits(f"{version}+{self.local}" if self.local else version)
 
     def versions(self) -> tuple[str, ...]:
@@ -106,7 +106,7 @@ def known_releases(channel: Literal["pip", "conda"]) -> tuple[str, ...]:
     return tuple(conda_builds.versions())
 
 
-def torch_of(spec: Spec, target: Target) -> Wanted | None:
+def torch_of(spec: Spec, target: Target) -> FamilyRequirement | None:
     """Find the torch that a target asks for by name; conda-forge's if pip and conda both have one; None without one.
 
     A torch from an index of the spec's own, or from another channel, doesn't count: the tables don't describe it.
@@ -115,48 +115,52 @@ def torch_of(spec: Spec, target: Target) -> Wanted | None:
     return next(iter(conda), None) or next((w for w in _pip(spec, target) if w.name == "torch"), None)
 
 
-def other_channel(spec: Spec, target: Target) -> tuple[Wanted, str] | None:
+def other_channel(spec: Spec, target: Target) -> tuple[FamilyRequirement, str] | None:
     """Find a torch that comes from another channel than conda-forge, and the channel: of several channels the first
     that has one counts. None without such a torch."""
-    for item in spec.conda_dependencies(target):
-        named = item.text.rpartition("::")[0]
-        channels = [named] if named else [one for one in spec.conda.channels if one in (*_WITH_TORCH, "conda-forge")]
-        if found := _conda([item]):
+    for dependency in spec.conda_dependencies(target):
+        named = dependency.text.rpartition("::")[0]
+        channels = (
+            [named] if named else [listed for listed in spec.conda.channels if listed in (*_WITH_TORCH, "conda-forge")]
+        )
+        if torches := _conda([dependency]):
             channel = next(iter(channels), next(iter(spec.conda.channels), "conda-forge"))
-            return None if channel == "conda-forge" else (found[0], channel)
+            return None if channel == "conda-forge" else (torches[0], channel)
     return None
 
 
-def companions_of(spec: Spec, target: Target) -> tuple[Wanted, ...]:
+def companions_of(spec: Spec, target: Target) -> tuple[FamilyRequirement, ...]:
     """Find the torchvision and torchaudio that a target asks for as wheels."""
     return tuple(w for w in _pip(spec, target) if w.name in COMPANIONS)
 
 
-def builds_of(wanted: Wanted, versions: Iterable[str], cuda: str | None, platform: str) -> list[CandidateBuild]:
-    """List the builds of these releases from the source that `wanted` uses, wheels or conda-forge."""
-    find = conda_builds_of if wanted.channel == "conda" else pip_builds
-    found = find(versions, cuda, platform)
+def builds_of(
+    requirement: FamilyRequirement, versions: Iterable[str], cuda: str | None, platform: str
+) -> list[CandidateBuild]:
+    """List the builds of these releases from the source that `requirement` uses, wheels or conda-forge."""
+    find = conda_builds_of if requirement.channel == "conda" else pip_builds
+    builds = find(versions, cuda, platform)
     # one that was only announced counts where nothing else was asked for
-    return [build for build in found if build.trust != "planned"] or found
+    return [build for build in builds if build.trust != "planned"] or builds
 
 
-def _pip(spec: Spec, target: Target) -> list[Wanted]:
-    found: dict[str, Wanted] = {}
+def _pip(spec: Spec, target: Target) -> list[FamilyRequirement]:
+    by_name: dict[str, FamilyRequirement] = {}
     terms = spec.pip_terms(target)
-    asked = spec.pip_dependencies(target)
-    named, overridden = ({requirement_name(one.text) for one in lines} for lines in (asked, terms.overrides))
-    bounds = [one for one in (*terms.overrides, *terms.constraints) if requirement_name(one.text) in named]
-    for item in (*(one for one in asked if requirement_name(one.text) not in overridden), *bounds):
-        name = requirement_name(item.text)
+    dependencies = spec.pip_dependencies(target)
+    named, overridden = ({requirement_name(line.text) for line in lines} for lines in (dependencies, terms.overrides))
+    bounds = [line for line in (*terms.overrides, *terms.constraints) if requirement_name(line.text) in named]
+    for dependency in (*(line for line in dependencies if requirement_name(line.text) not in overridden), *bounds):
+        name = requirement_name(dependency.text)
         if name not in ("torch", *COMPANIONS) or name in spec.pip.sources:
             continue
-        specifier = _specifier(item.text, target.platform, spec.full_python(target))
+        specifier = _specifier(dependency.text, target.platform, spec.full_python(target))
         if specifier is None:
             continue
-        if name in found:  # the spec's and the target's own both hold
-            specifier &= found[name].specifier
-        found[name] = Wanted(name, specifier, item.place, "pip", specifier.local())
-    return list(found.values())
+        if name in by_name:  # the spec's and the target's own both hold
+            specifier &= by_name[name].specifier
+        by_name[name] = FamilyRequirement(name, specifier, dependency.place, "pip", specifier.local())
+    return list(by_name.values())
 
 
 def _specifier(text: str, platform: str, python: str) -> Specifier | None:
@@ -166,23 +170,23 @@ def _specifier(text: str, platform: str, python: str) -> Specifier | None:
     return None if left_out else parse(str(requirement.specifier))
 
 
-def _conda(located: Iterable[Located]) -> list[Wanted]:
-    found = []
-    for item in located:
-        name, version, build = _match_spec(item.text)
+def _conda(located: Iterable[Located]) -> list[FamilyRequirement]:
+    torches = []
+    for dependency in located:
+        name, version, build = _match_spec(dependency.text)
         if name in _CONDA_TORCH:
-            found.append(Wanted(name, version, item.place, "conda", build=build))
+            torches.append(FamilyRequirement(name, version, dependency.place, "conda", build=build))
     # pytorch itself says the version; pytorch-gpu beside it only asks for a CUDA build
-    return sorted(found, key=lambda w: (not w.specifier.clauses, w.name))
+    return sorted(torches, key=lambda w: (not w.specifier.clauses, w.name))
 
 
 def newest_cudnn(match_specs: Iterable[str]) -> str | None:
     """Find the newest cuDNN that match specs on conda's admit, of the known ones and those that they name; None where
     they don't bound it."""
     bounds = [version for name, version, _ in map(_match_spec, match_specs) if name == "cudnn" and version.clauses]
-    known = [one.version for one in libraries.of("nvidia-cudnn-cu12", "linux-64")]
-    known += [number.removesuffix(".*") for one in bounds for _, number in one.clauses]
-    fitting = [one for one in known if all(bound.admits(one) for bound in bounds)]
+    known = [row.version for row in libraries.of("nvidia-cudnn-cu12", "linux-64")]
+    known += [number.removesuffix(".*") for specifier in bounds for _, number in specifier.clauses]
+    fitting = [candidate for candidate in known if all(bound.admits(candidate) for bound in bounds)]
     return max(fitting, key=_release) if bounds and fitting else None
 
 

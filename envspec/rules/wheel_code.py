@@ -51,32 +51,32 @@ class WheelBuild(Struct, frozen=True):
         if self.notes is not None and self.notes != BuildNotes():
             return self.notes
         libraries = self.code.libraries if self.code else ()
-        loading = [one for one in libraries if one.cuda]
+        loading = [library for library in libraries if library.cuda]
         if self.by_content and len(loading) < len(libraries):
             return BuildNotes()  # what a part of it needs isn't what it is for
-        majors = {major for one in loading for major in one.cuda}
+        majors = {major for library in loading for major in library.cuda}
         # several are there to choose from
         return BuildNotes(majors.pop(), member=loading[0].member) if len(majors) == 1 else BuildNotes()
 
     def runs_on(self, capabilities: Collection[str]) -> bool:
-        """Say whether code was found for each of these capabilities."""
+        """Return whether code was found for each of these capabilities."""
         libraries = self.code.libraries if self.code else ()
-        return all(any(_runs(one, capability, self) for one in libraries) for capability in capabilities)
+        return all(any(_runs(library, capability, self) for library in libraries) for capability in capabilities)
 
     def is_undecided(self, capabilities: Collection[str], major: str) -> bool:
-        """Say whether the part of it that was read holds no machine code for one of these capabilities, of a wheel that
-        is for GPUs by its name, by its METADATA or by what that part has."""
+        """Return whether the part of it that was read holds no machine code for one of these capabilities, of a wheel
+        that is for GPUs by its name, by its METADATA or by what that part has."""
         if self.code is None or self.code.complete or (self.by_content and not self.code.libraries):
             return False
         libraries = _loadable_libraries(self.code, major)
-        return not all(any(_has_sass(one, gpu, self) for one in libraries) for gpu in capabilities)
+        return not all(any(_has_sass(library, gpu, self) for library in libraries) for gpu in capabilities)
 
     @property
     def is_for_cpus(self) -> bool:
-        """Whether the whole of it was read, and nothing in it is compiled for a GPU or loads CUDA."""
+        """Return whether the whole of it was read, and nothing in it is compiled for a GPU or loads CUDA."""
         code = self.code
         # one without anything compiled, or any word of it, is no build of its code
-        return bool(code and (code.said or code.read) and code.complete and not code.libraries and not self.cuda)
+        return bool(code and (code.listed or code.read) and code.complete and not code.libraries and not self.cuda)
 
     @property
     def cuda(self) -> str | None:
@@ -88,30 +88,30 @@ _LOADED = re.compile(r"\.py$|\.so(?:\.\d+)*$")
 
 
 def not_beside(name: str, other: str, read: Mapping[str, WheelBuild]) -> str | None:
-    """Say by its files why a library can't stand in a target of its counterpart's CUDA: they share a path of what
+    """Give the reason why a library can't stand in a target of its counterpart's CUDA: both install a path that
     programs load. None where it can, or where a wheel wasn't read."""
     paths = (read[name].paths if name in read else None) or ()
-    its = set((read[other].paths if other in read else None) or ())
-    shared = next((path for path in paths if path in its and _LOADED.search(path)), None)
+    other_paths = set((read[other].paths if other in read else None) or ())
+    shared = next((path for path in paths if path in other_paths and _LOADED.search(path)), None)
     return f": it and {other} both install {without_unseen(shared[-80:])}" if shared else None
 
 
 def of_torch(version: str, build: WheelBuild, triton: str | None) -> CandidateBuild | None:
     """Make the build of a torch that no table knows of what its wheel says. None where it says too little."""
-    said = next(iter(build.code.libraries), None) if build.code else None
-    if said is None or build.cuda is None:
+    library = next(iter(build.code.libraries), None) if build.code else None
+    if library is None or build.cuda is None:
         return None
     variant = variant_of(build.cuda)
     return CandidateBuild(
-        *(version, variant, build.cuda, said.sm, said.ptx, (), None, None, "binary", "pip"), triton=triton
+        *(version, variant, build.cuda, library.sm, library.ptx, (), None, None, "binary", "pip"), triton=triton
     )
 
 
 def torch_notice(version: str, build: CandidateBuild) -> Finding:
-    """Tell from where the architectures of a torch are known."""
+    """Report that the architectures of a torch are known from its wheel."""
     message = (
         f"envspec has no facts for torch {version}: its wheel says CUDA {build.cuda} and "
-        f"{', '.join([*map(sm_of, build.sm), *(f'PTX of {one}' for one in build.ptx)])}"
+        f"{', '.join([*map(sm_of, build.sm), *(f'PTX of {capability}' for capability in build.ptx)])}"
     )
     return Finding("info", "torch-newer-than-tables", message, key="torch")
 
@@ -128,19 +128,23 @@ def problems(
             continue
         if name in own and is_for_gpus(name) and build.is_for_cpus:
             yield _cpu_build(name, version, case)
-        others = (
+        findings = (
             *_of_another_maker(name, version, build.code, case),
             *_of_another_library(name, version, build.code, pins, major),
             *_of_another_version(name, version, build.code.versions, case.cuda or ""),
         )
-        for found in others:
+        for finding in findings:
             # one that doesn't say that it is for GPUs may work without another library
-            yield replace(found, severity="warning", bound=None) if build.by_content and found.bound else found
+            yield replace(finding, severity="warning", bound=None) if build.by_content and finding.bound else finding
         libraries = _loadable_libraries(build.code, major)
         for capability in case.capabilities:
-            if libraries and not any(_runs(one, capability, build) for one in libraries):
+            if libraries and not any(_runs(library, capability, build) for library in libraries):
                 yield _problem(f"{name} {version}", libraries, build.code, capability, case)
-            elif libraries and build.code.complete and not any(_has_sass(one, capability, build) for one in libraries):
+            elif (
+                libraries
+                and build.code.complete
+                and not any(_has_sass(library, capability, build) for library in libraries)
+            ):
                 yield _ptx_alone(f"{name} {version}", libraries, build, capability, case)
 
 
@@ -179,16 +183,18 @@ def missing_libraries(
     if case.cuda is None or case.integrated:
         return
     major = case.cuda.partition(".")[0]
-    there = {library for library, one in _BROUGHT.items() if any(map(one.brings.fullmatch, pins))}
-    if "torch" in pins and "cublas" not in there:
-        there |= _BROUGHT.keys() - {"nvinfer"}  # its wheels held them all up to 2.0, and do for CUDA 11.8
+    brought = {library for library, source in _BROUGHT.items() if any(map(source.brings.fullmatch, pins))}
+    if "torch" in pins and "cublas" not in brought:
+        brought |= _BROUGHT.keys() - {"nvinfer"}  # its wheels held them all up to 2.0, and do for CUDA 11.8
     for name, build in sorted(read.items()):
-        libraries = [one for one in (build.code.libraries if build.code else ()) if one.only in (None, major)]
+        libraries = [
+            compiled for compiled in (build.code.libraries if build.code else ()) if compiled.only in (None, major)
+        ]
         loaded = {
-            one.partition(".")[0]: one.partition(".")[2]
+            load.partition(".")[0]: load.partition(".")[2]
             for library in libraries
-            for one in sorted(library.loads)
-            if one.partition(".")[0] != "cudnn" or not _binds(library, "cudnn")
+            for load in sorted(library.loads)
+            if load.partition(".")[0] != "cudnn" or not _binds(library, "cudnn")
         }
         if (
             name not in pins
@@ -198,19 +204,23 @@ def missing_libraries(
         ):
             continue
         for rarely in (False, True):
-            lacking = [one for one in loaded if one not in there and _BROUGHT[one].rarely is rarely]
+            lacking = [needed for needed in loaded if needed not in brought and _BROUGHT[needed].rarely is rarely]
             if lacking:
-                yield _missing(f"{name} {pins[name]}", {one: loaded[one] for one in _BROUGHT if one in lacking}, major)
+                yield _missing(
+                    f"{name} {pins[name]}", {needed: loaded[needed] for needed in _BROUGHT if needed in lacking}, major
+                )
 
 
 def _missing(label: str, lacking: Mapping[str, str], major: str) -> Finding:
-    listed = ", ".join(f"lib{one}.so.{own if _BROUGHT[one].label else major}" for one, own in lacking.items())
+    listed = ", ".join(
+        f"lib{library}.so.{own if _BROUGHT[library].label else major}" for library, own in lacking.items()
+    )
     them = "it" if len(lacking) == 1 else "them"
     message = f"{label} loads {listed}, and no package of the target brings {them}"
-    add = f"add {', '.join(_package_of(one, major, own) for one, own in lacking.items())} to [pip] dependencies"
+    add = f"add {', '.join(_package_of(library, major, own) for library, own in lacking.items())} to [pip] dependencies"
     package = label.partition(" ")[0]
-    if all(_BROUGHT[one].rarely for one in lacking):
-        use = f"{add} if you use {' or '.join(str(_BROUGHT[one].label) for one in lacking)}"
+    if all(_BROUGHT[library].rarely for library in lacking):
+        use = f"{add} if you use {' or '.join(str(_BROUGHT[library].label) for library in lacking)}"
         return Finding("info", "cuda-library-missing", message, key="cuda", remedy=use, package=package)
     remedy = f"{add}, unless the machines or the base image have the same"
     return Finding("warning", "cuda-library-missing", message, key="cuda", remedy=remedy, package=package)
@@ -224,18 +234,18 @@ def _package_of(library: str, major: str, own: str) -> str:
     return name.rpartition("-cu")[0] if int(major) >= 13 else name
 
 
-def _binds(one: CompiledLibrary, library: str) -> bool:
-    """Say whether a module is named after a library: it binds it for those who ask, and the rest goes without it, as
+def _binds(module: CompiledLibrary, library: str) -> bool:
+    """Return whether a module is named after a library: it binds it for those who ask, and the rest goes without it, as
     cupy does (cupy/cuda/cudnn.py in 13.6.0's wheel)."""
-    return posixpath.basename(one.member).partition(".")[0] == library
+    return posixpath.basename(module.member).partition(".")[0] == library
 
 
 def _of_another_maker(name: str, version: str, code: DeviceCode, case: Case) -> Iterator[Finding]:
     """Find a wheel with HIP code and nothing for CUDA: a build for AMD's GPUs. One with both is right for either."""
-    amd = [one for one in code.libraries if one.hip is not None]
-    if not amd or any(one.sm or one.ptx or one.cuda for one in code.libraries) or maker_in_name(name):
+    amd = [library for library in code.libraries if library.hip is not None]
+    if not amd or any(library.sm or library.ptx or library.cuda for library in code.libraries) or maker_in_name(name):
         return
-    gpus = sorted({gpu for one in amd for gpu in one.hip or ()})
+    gpus = sorted({gpu for library in amd for gpu in library.hip or ()})
     more = f" and {len(gpus) - _LISTED} more" if gpus[_LISTED:] else ""
     listed = f" ({', '.join(gpus[:_LISTED])}{more})" if gpus else ""
     message = (
@@ -253,23 +263,23 @@ def _of_another_library(
     """Find a wheel that loads another cuDNN, NCCL or TensorRT than the target's, whose library has its major in its
     name. Of TensorRT and NCCL that is a warning where only a part of the wheel loads them."""
     for library, brought in _BROUGHT.items():
-        locked = {of for one, of in pins.items() if brought.label and brought.brings.fullmatch(one)}
+        locked = {of for package, of in pins.items() if brought.label and brought.brings.fullmatch(package)}
         loading = [
-            one
-            for one in code.libraries
-            if one.majors(library) and one.only in (None, major) and not _binds(one, library)
+            compiled
+            for compiled in code.libraries
+            if compiled.majors(library) and compiled.only in (None, major) and not _binds(compiled, library)
         ]
-        wanted = sorted({one for each in loading for one in each.majors(library)}, key=int)
-        if not locked or not wanted or {one.partition(".")[0] for one in locked} & {*wanted}:
+        required = sorted({needed for each in loading for needed in each.majors(library)}, key=int)
+        if not locked or not required or {own_version.partition(".")[0] for own_version in locked} & {*required}:
             continue
         own, member = min(locked), without_unseen(loading[0].member[-80:])
         message = (
-            f"{name} {version} loads {brought.label} {' or '.join(wanted)}, as {member} in its wheel says, and the"
+            f"{name} {version} loads {brought.label} {' or '.join(required)}, as {member} in its wheel says, and the"
             f" target has {brought.label} {own}"
         )
-        found = _another(name, version, message, int(wanted[-1]) < int(own.split(".")[0]))
+        finding = _another(name, version, message, int(required[-1]) < int(own.split(".")[0]))
         part = brought.rarely and len(loading) < len(code.libraries)
-        yield replace(found, severity="warning", bound=None) if part else found
+        yield replace(finding, severity="warning", bound=None) if part else finding
 
 
 _EXACTLY = {"bitsandbytes": "0.50.0"}
@@ -280,7 +290,9 @@ Source: bitsandbytes/cextension.py in the wheels of 0.44.0 to 0.50.2 on PyPI, re
 def _of_another_version(name: str, version: str, versions: Sequence[str], cuda: str) -> Iterator[Finding]:
     """Find a wheel that chooses a library by the CUDA in its name, and has none for the target's."""
     exact = name in _EXACTLY and Version(version) < Version(_EXACTLY[name])
-    if not versions or any(one == cuda if exact else one.split(".")[0] == cuda.split(".")[0] for one in versions):
+    if not versions or any(
+        built_for == cuda if exact else built_for.split(".")[0] == cuda.split(".")[0] for built_for in versions
+    ):
         return
     message = f"{name} {version} has libraries for CUDA {', '.join(versions)}, and none that it loads with CUDA {cuda}"
     yield _another(name, version, message, numbers(versions[-1]) < numbers(cuda))
@@ -292,32 +304,34 @@ def _another(name: str, version: str, message: str, outgrown: bool) -> Finding:
 
 
 def _cpu_build(name: str, version: str, case: Case) -> Finding:
-    said = "nothing in its wheel is compiled for a GPU or loads CUDA"
-    message = f"{name} {version} is a CPU build: {said}, and the target is for CUDA {case.cuda}"
+    evidence = "nothing in its wheel is compiled for a GPU or loads CUDA"
+    message = f"{name} {version} is a CPU build: {evidence}, and the target is for CUDA {case.cuda}"
     remedy = "`envspec inspect` says what a wheel holds"
     return Finding("error", "wheel-architecture", message, key="cuda", remedy=remedy)
 
 
 def _loadable_libraries(code: DeviceCode, major: str) -> list[CompiledLibrary]:
     """Give the libraries with code that a target of this CUDA major loads."""
-    compiled = [one for one in code.libraries if one.sm or one.ptx]
-    return [one for one in compiled if one.only in (None, major)]
+    compiled = [library for library in code.libraries if library.sm or library.ptx]
+    return [library for library in compiled if library.only in (None, major)]
 
 
-def _runs(one: CompiledLibrary, capability: str, build: WheelBuild) -> bool:
-    return _has_sass(one, capability, build) or can_translate(one.ptx, capability)
+def _runs(library: CompiledLibrary, capability: str, build: WheelBuild) -> bool:
+    return _has_sass(library, capability, build) or can_translate(library.ptx, capability)
 
 
-def _has_sass(one: CompiledLibrary, capability: str, build: WheelBuild) -> bool:
-    return covers(one.sm, capability, one.compiler or build.cuda)
+def _has_sass(library: CompiledLibrary, capability: str, build: WheelBuild) -> bool:
+    return covers(library.sm, capability, library.compiler or build.cuda)
 
 
 def _ptx_alone(
     name: str, libraries: Sequence[CompiledLibrary], build: WheelBuild, capability: str, case: Case
 ) -> Finding:
-    """Tell of a wheel whose every kernel is PTX for a GPU: a warning where a framework's list of architectures ends
+    """Report a wheel whose every kernel is PTX for a GPU: a warning where a framework's list of architectures ends
     before the GPU's generation, and wrong where the driver is too old."""
-    ptx = sorted({text for one in libraries for text in one.ptx if can_translate((text,), capability)}, key=_order)
+    ptx = sorted(
+        {text for library in libraries for text in library.ptx if can_translate((text,), capability)}, key=_order
+    )
     message = f"{name} has no machine code for {sm_of(capability)} ({case.names(capability)}), only PTX of {ptx[-1]}"
     remedy = "take a release or a build that is compiled for this GPU; `envspec inspect` says what a wheel holds"
     if not compiles_ptx(case, build.cuda):
@@ -325,7 +339,7 @@ def _ptx_alone(
         newer = "if the machines can have it, update the driver; `envspec inspect` says what a wheel holds"
         return Finding("error", "ptx-newer-than-driver", message, key="gpus", remedy=newer)
     message += ": the driver compiles every kernel at its first use"
-    if build.code is not None and build.code.said and _order(ptx[-1])[0] < _order(capability)[0]:
+    if build.code is not None and build.code.listed and _order(ptx[-1])[0] < _order(capability)[0]:
         return Finding("warning", "ptx-only", message, key="gpus", remedy=remedy)
     return Finding("info", "ptx-only", message, key="gpus")
 
@@ -347,11 +361,11 @@ def _problem(name: str, libraries: Sequence[CompiledLibrary], code: DeviceCode, 
 
 
 def _machine_code(libraries: Iterable[CompiledLibrary]) -> list[str]:
-    return sorted({text for one in libraries for text in one.sm}, key=_order)
+    return sorted({text for library in libraries for text in library.sm}, key=_order)
 
 
 def _ptx(libraries: Iterable[CompiledLibrary]) -> list[str]:
-    return sorted({text for one in libraries for text in one.ptx}, key=_order)
+    return sorted({text for library in libraries for text in library.ptx}, key=_order)
 
 
 # A wheel's code as a lock has it: the architectures of the libraries that its target loads, together.
@@ -366,14 +380,14 @@ def locked_code(build: WheelBuild, cuda: str) -> tuple[str, ...]:
     libraries = _loadable_libraries(build.code, cuda.partition(".")[0]) if build.code else []
     if build.code is None or not libraries:
         return ()
-    compilers = {build.cuda} if build.cuda else {one.compiler for one in libraries}
+    compilers = {build.cuda} if build.cuda else {library.compiler for library in libraries}
     return tuple(
         sorted(
             (
-                *(f"cuda_{one}" for one in compilers if one and len(compilers) == 1),
+                *(f"cuda_{compiler}" for compiler in compilers if compiler and len(compilers) == 1),
                 *map(sm_of, _machine_code(libraries)),
-                *(f"compute_{read_capability(one)}" for one in _ptx(libraries)),
-                *((_AS_LISTED,) if build.code.said else ()),
+                *(f"compute_{read_capability(capability)}" for capability in _ptx(libraries)),
+                *((_AS_LISTED,) if build.code.listed else ()),
                 *(() if build.code.complete else (REST_UNREAD,)),
             ),
             key=code_order,
@@ -391,7 +405,7 @@ def build_of(code: Collection[str]) -> WheelBuild:
     cuda = next(iter(values["cuda"]), None)
     library = CompiledLibrary("", sm, ptx, cuda and cuda.partition(".")[0])
     notes = BuildNotes(cuda if cuda and "." in cuda else None)
-    return WheelBuild(notes, DeviceCode((library,), said=_AS_LISTED in code, complete=REST_UNREAD not in code))
+    return WheelBuild(notes, DeviceCode((library,), listed=_AS_LISTED in code, complete=REST_UNREAD not in code))
 
 
 def _capability(number: str) -> str:
@@ -450,10 +464,10 @@ def overlap_problems(
     for name in order:
         for path, content in ((read[name].paths if name in read else None) or {}).items():
             owners.setdefault(path, []).append((name, content))
-    for path, several in sorted(owners.items()):
+    for path, pairs in sorted(owners.items()):
         # of a path that conda's packages alone have, rattler decides
-        if len({content for _, content in several}) > 1 and several[-1][0] not in first.values():
-            together.setdefault(tuple(name for name, _ in several), []).append(path)
+        if len({content for _, content in pairs}) > 1 and pairs[-1][0] not in first.values():
+            together.setdefault(tuple(name for name, _ in pairs), []).append(path)
     for names, paths in sorted(together.items()):
         modules = [path for path in paths if _is_module(path)]
         shown = without_unseen(posixpath.normpath(f"lib/python/site-packages/{(modules or paths)[0]}")[-80:])
@@ -469,5 +483,5 @@ def overlap_problems(
 
 
 def _is_module(path: str) -> bool:
-    """Say whether a path from site-packages is a module that programs import."""
+    """Return whether a path from site-packages is a module that programs import."""
     return path.endswith((".py", ".so")) and not path.startswith("..") and path.partition("/")[0] not in _ASIDE

@@ -38,12 +38,12 @@ def python(value: str) -> str | None:
 
 
 def cuda(value: str) -> str | None:
-    found = re.fullmatch(r"(\d{1,2}\.\d{1,2})\.\d+", value)
-    if found:
-        return f"write {found[1]!r}: wheels are built for a CUDA minor version"
-    found = re.fullmatch(r"cu(\d{2})(\d)", value)
-    if found:
-        return f"write '{found[1]}.{found[2]}'"
+    match = re.fullmatch(r"(\d{1,2}\.\d{1,2})\.\d+", value)
+    if match:
+        return f"write {match[1]!r}: wheels are built for a CUDA minor version"
+    match = re.fullmatch(r"cu(\d{2})(\d)", value)
+    if match:
+        return f"write '{match[1]}.{match[2]}'"
     if re.match(r"rocm|hip|xpu|mps|hpu", value, re.IGNORECASE):
         return "envspec locks for NVIDIA GPUs (CUDA) and CPUs only; leave the key out for a CPU target"
     if value in ("", "cpu", "none"):
@@ -122,5 +122,5 @@ def image(value: str) -> str | None:
 
 
 def apt(value: str) -> str | None:
-    found = re.fullmatch(r"([a-z0-9+.-]+)=[a-z0-9+.:~-]+", value)
-    return f"leave the version out: {found[1]!r}" if found else None
+    match = re.fullmatch(r"([a-z0-9+.-]+)=[a-z0-9+.:~-]+", value)
+    return f"leave the version out: {match[1]!r}" if match else None

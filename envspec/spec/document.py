@@ -54,14 +54,14 @@ def _unreadable(path: str, error: OSError) -> EnvspecError:
     if error.errno not in _BAD_PATH:
         return StorageError(f"can't be read: {reason}", hint="check the file's permissions", place=Place(path))
 
-    wanted = FilePath(path)
-    there: dict[str, FilePath] = {}
+    missing = FilePath(path)
+    existing: dict[str, FilePath] = {}
     with suppress(OSError):
-        for found in (*wanted.parent.glob("*.toml"), *wanted.parent.glob("specs/*.toml")):
-            there.setdefault(found.name, found)
-            there.setdefault(found.stem, found)
-    meant = nearest(wanted.name, there)
-    hint = f"did you mean {there[meant]}?" if meant else _SMALLEST
+        for candidate in (*missing.parent.glob("*.toml"), *missing.parent.glob("specs/*.toml")):
+            existing.setdefault(candidate.name, candidate)
+            existing.setdefault(candidate.stem, candidate)
+    meant = nearest(missing.name, existing)
+    hint = f"did you mean {existing[meant]}?" if meant else _SMALLEST
     return SpecError(f"can't be read: {reason}", hint=hint, place=Place(path))
 
 

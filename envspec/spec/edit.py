@@ -78,20 +78,22 @@ def allow_source(path: str, names: Iterable[str], needs: Iterable[NeededByBuild]
         listed = _array(document, ("pip",), "allow-source")
         if name not in listed:
             listed.append(name)
-    for one in needs:
-        tables: list[tuple[str, ...]] = [("targets", target, "pip") for target in one.targets]
+    for need in needs:
+        tables: list[tuple[str, ...]] = [("targets", target, "pip") for target in need.targets]
         for keys in tables or [("pip",)]:
             table = _table(document, keys)
             known = table.get("build-dependencies")
             if known is None:
-                table["build-dependencies"] = tomlkit.value(f"{{ {one.package} = {json.dumps(one.lines)} }}")
+                table["build-dependencies"] = tomlkit.value(f"{{ {need.package} = {json.dumps(need.lines)} }}")
             else:
-                name = next((other for other in known if canonical_name(other) == one.package), one.package)
-                known[name] = list(one.lines)
+                name = next((other for other in known if canonical_name(other) == need.package), need.package)
+                known[name] = list(need.lines)
     write_text(path, _dump(document, read_text(path)))
 
 
-def add(text: str, wanted: Sequence[str], *, kind: str = "pip", target: str | None = None) -> tuple[str, list[Edit]]:
+def add(
+    text: str, requirements: Sequence[str], *, kind: str = "pip", target: str | None = None
+) -> tuple[str, list[Edit]]:
     """Add requirements (pip) or match specs (conda) to a spec's text, for all targets or for one.
 
     One that names a package which the table has already takes its place. In a sorted list it goes where it belongs,
@@ -105,18 +107,21 @@ def add(text: str, wanted: Sequence[str], *, kind: str = "pip", target: str | No
     keys = _keys(document, kind, target)
     listed = _array(document, keys, "dependencies")
     edits = []
-    for one in wanted:
-        here = [number for number, other in enumerate(listed) if _subject(kind, str(other)) == _subject(kind, one)]
+    for requirement in requirements:
+        here = [
+            number for number, other in enumerate(listed) if _subject(kind, str(other)) == _subject(kind, requirement)
+        ]
         if len(here) > 1:
             raise InputError(
-                f"[{'.'.join(keys)}] has {printable(one)} {len(here)} times", hint="edit the spec yourself: which one?"
+                f"[{'.'.join(keys)}] has {printable(requirement)} {len(here)} times",
+                hint="edit the spec yourself: which one?",
             )
         if not here:
-            _insert(listed, kind, one)
-            edits.append(Edit(".".join(keys), None, one))
-        elif (old := str(listed[here[0]])) != one:
-            listed[here[0]] = one
-            edits.append(Edit(".".join(keys), old, one))
+            _insert(listed, kind, requirement)
+            edits.append(Edit(".".join(keys), None, requirement))
+        elif (old := str(listed[here[0]])) != requirement:
+            listed[here[0]] = requirement
+            edits.append(Edit(".".join(keys), old, requirement))
     return (_dump(document, text) if edits else text), edits
 
 
@@ -131,20 +136,20 @@ def remove(
 
     document = tomlkit.parse(text)
     every = [
-        _keys(document, one, of)
-        for one in ([kind] if kind else KINDS)
+        _keys(document, own_kind, of)
+        for own_kind in ([kind] if kind else KINDS)
         for of in ([target] if target else [None, *document.get("targets", {})])
     ]
     edits, known, removed = [], set(), set()
     for keys in every:
         listed = _subtable(document, keys).get("dependencies", ())
-        for one in [str(one) for one in listed]:
-            name = _name(keys[-1], one)
+        for line in [str(line) for line in listed]:
+            name = _name(keys[-1], line)
             known.add(name)
             if name in map(canonical_name, names):
                 removed.add(name)
-                edits.append(Edit(".".join(keys), one, None))
-                del listed[listed.index(one)]
+                edits.append(Edit(".".join(keys), line, None))
+                del listed[listed.index(line)]
     for name in names:
         if not any(
             edit.old and _name(edit.table.rpartition(".")[2], edit.old) == canonical_name(name) for edit in edits
@@ -200,20 +205,20 @@ def _table(document: Any, keys: tuple[str, ...]) -> Any:
     from tomlkit.items import InlineTable
 
     table = document
-    for one in keys:
-        if one not in table:
-            table[one] = tomlkit.inline_table() if isinstance(table, InlineTable) else tomlkit.table()
-        table = table[one]
+    for key in keys:
+        if key not in table:
+            table[key] = tomlkit.inline_table() if isinstance(table, InlineTable) else tomlkit.table()
+        table = table[key]
     return table
 
 
-def _insert(listed: Array, kind: str, one: str) -> None:
+def _insert(listed: Array, kind: str, line: str) -> None:
     names = [_name(kind, str(other)) for other in listed]
-    after = (number for number, name in enumerate(names) if name > _name(kind, one))
+    after = (number for number, name in enumerate(names) if name > _name(kind, line))
     if len(names) > 1 and names == sorted(names) and (number := next(after, None)) is not None:
-        listed.insert(number, one)
+        listed.insert(number, line)
     else:
-        listed.append(one)
+        listed.append(line)
 
 
 def _name(kind: str, text: str) -> str:

@@ -106,21 +106,25 @@ def expand(matrix: Matrix) -> Expansion:
     """
     everything = tuple(_product(matrix))
     unmatched = tuple(
-        index for index, exclude in enumerate(matrix.excludes) if not any(_matches(exclude, one) for one in everything)
+        index
+        for index, exclude in enumerate(matrix.excludes)
+        if not any(_matches(exclude, combination) for combination in everything)
     )
-    left = (_without(one, matrix.excludes) for one in everything)
-    return Expansion(tuple(one for one in left if one is not None), unmatched)
+    left = (_without(combination, matrix.excludes) for combination in everything)
+    return Expansion(tuple(combination for combination in left if combination is not None), unmatched)
 
 
 def _product(matrix: Matrix) -> list[Combination]:
-    found = []
+    combinations = []
     for (platform_index, platform), (cuda_index, cuda) in product(enumerate(matrix.platforms), enumerate(matrix.cudas)):
         if is_cpu(cuda) or not matrix.gpus:
-            found.append(Combination(platform, None if is_cpu(cuda) else cuda, (), platform_index, cuda_index, None))
+            combinations.append(
+                Combination(platform, None if is_cpu(cuda) else cuda, (), platform_index, cuda_index, None)
+            )
             continue
         for gpus_index, gpus in enumerate(matrix.gpus):
-            found.append(Combination(platform, cuda, gpus, platform_index, cuda_index, gpus_index))
-    return found
+            combinations.append(Combination(platform, cuda, gpus, platform_index, cuda_index, gpus_index))
+    return combinations
 
 
 def is_cpu(cuda: str) -> bool:
@@ -128,12 +132,12 @@ def is_cpu(cuda: str) -> bool:
     return cuda in ("", "cpu")
 
 
-def _matches(exclude: Exclude, one: Combination) -> bool:
-    cuda = one.cuda or "cpu"
+def _matches(exclude: Exclude, combination: Combination) -> bool:
+    cuda = combination.cuda or "cpu"
     return (
-        exclude.platform in (None, one.platform)
+        exclude.platform in (None, combination.platform)
         and (exclude.cuda is None or (exclude.cuda or "cpu") == cuda)
-        and (not exclude.gpus or any(_is_listed(gpu, exclude.gpus) for gpu in one.gpus))
+        and (not exclude.gpus or any(_is_listed(gpu, exclude.gpus) for gpu in combination.gpus))
     )
 
 
@@ -141,25 +145,32 @@ def _is_listed(gpu: str, gpus: Sequence[str]) -> bool:
     return gpu.casefold() in {other.casefold() for other in gpus}
 
 
-def _without(one: Combination, excludes: Sequence[Exclude]) -> Combination | None:
-    matching = [exclude for exclude in excludes if _matches(exclude, one)]
+def _without(combination: Combination, excludes: Sequence[Exclude]) -> Combination | None:
+    matching = [exclude for exclude in excludes if _matches(exclude, combination)]
     if any(not exclude.gpus for exclude in matching):
         return None
     gone = [gpu for exclude in matching for gpu in exclude.gpus]
-    gpus = tuple(gpu for gpu in one.gpus if not _is_listed(gpu, gone))
-    if one.gpus and not gpus:
+    gpus = tuple(gpu for gpu in combination.gpus if not _is_listed(gpu, gone))
+    if combination.gpus and not gpus:
         return None
-    return Combination(one.platform, one.cuda, gpus, one.platform_index, one.cuda_index, one.gpus_index)
+    return Combination(
+        combination.platform,
+        combination.cuda,
+        gpus,
+        combination.platform_index,
+        combination.cuda_index,
+        combination.gpus_index,
+    )
 
 
-def target_name(one: Combination, lookups: Lookups, *, with_platform: bool) -> str:
+def target_name(combination: Combination, lookups: Lookups, *, with_platform: bool) -> str:
     """Name a combination: `cpu`, `cu128`, `cu128-sm90`, `cu128-sm80-sm90`; `with_platform` adds `-linux-aarch64`.
 
     Architectures stand in order of capability, each once; a GPU that no table knows gives its own name.
     """
-    parts = ["cu" + one.cuda.replace(".", "") if one.cuda else "cpu"]
-    parts += sorted({_architecture(gpu, lookups) for gpu in one.gpus}, key=_order)
-    return "-".join([*parts, one.platform] if with_platform else parts)
+    parts = ["cu" + combination.cuda.replace(".", "") if combination.cuda else "cpu"]
+    parts += sorted({_architecture(gpu, lookups) for gpu in combination.gpus}, key=_order)
+    return "-".join([*parts, combination.platform] if with_platform else parts)
 
 
 def _architecture(gpu: str, lookups: Lookups) -> str:
@@ -171,8 +182,8 @@ def _architecture(gpu: str, lookups: Lookups) -> str:
 
 
 def _order(architecture: str) -> tuple[int, str]:
-    found = re.fullmatch("sm([0-9]+)", architecture)
-    return (int(found[1]), "") if found else (10_000, architecture)
+    match = re.fullmatch("sm([0-9]+)", architecture)
+    return (int(match[1]), "") if match else (10_000, architecture)
 
 
 def expand_matrix(checked: Checked, lookups: Lookups, taken: dict[str, Target]) -> list[Target]:
@@ -194,36 +205,36 @@ def expand_matrix(checked: Checked, lookups: Lookups, taken: dict[str, Target]) 
         checked.problem(("matrix", "exclude", index), f"matrix.exclude[{index}] matches no combination", hint)
     if not expansion.combinations:
         checked.problem(("matrix",), "[matrix] has no combination left", "remove an entry of exclude")
-    found = []
-    for one in expansion.combinations:
-        name = target_name(one, lookups, with_platform=len(matrix.platforms) > 1)
-        target = _from_combination(checked, one, name)
-        if _check_target(checked, one, target, taken):
+    made = []
+    for combination in expansion.combinations:
+        name = target_name(combination, lookups, with_platform=len(matrix.platforms) > 1)
+        target = _from_combination(checked, combination, name)
+        if _check_target(checked, combination, target, taken):
             taken[name] = target
-            found.append(target)
-    return found
+            made.append(target)
+    return made
 
 
-def _from_combination(checked: Checked, one: Combination, name: str) -> Target:
-    places = {"platform": checked.place("matrix", "platform", one.platform_index)}
-    if one.cuda is not None:
-        places["cuda"] = checked.place("matrix", "cuda", one.cuda_index)
-    if one.gpus_index is not None:
-        places["gpus"] = checked.place("matrix", "gpus", one.gpus_index)
+def _from_combination(checked: Checked, combination: Combination, name: str) -> Target:
+    places = {"platform": checked.place("matrix", "platform", combination.platform_index)}
+    if combination.cuda is not None:
+        places["cuda"] = checked.place("matrix", "cuda", combination.cuda_index)
+    if combination.gpus_index is not None:
+        places["gpus"] = checked.place("matrix", "gpus", combination.gpus_index)
     place = checked.place("matrix", at_key=True)
-    return Target(name, one.platform, one.cuda, one.gpus, place=place, places=places)
+    return Target(name, combination.platform, combination.cuda, combination.gpus, place=place, places=places)
 
 
-def _check_target(checked: Checked, one: Combination, target: Target, taken: dict[str, Target]) -> bool:
-    origin: Path = ("matrix", "platform", one.platform_index)
-    if one.cuda is not None and one.platform.startswith("osx"):
-        hint = f'leave it out: exclude = [{{ platform = "{one.platform}", cuda = "{one.cuda}" }}]'
-        checked.problem(origin, f"[matrix]: there is no CUDA on {one.platform}", hint)
+def _check_target(checked: Checked, combination: Combination, target: Target, taken: dict[str, Target]) -> bool:
+    origin: Path = ("matrix", "platform", combination.platform_index)
+    if combination.cuda is not None and combination.platform.startswith("osx"):
+        hint = f'leave it out: exclude = [{{ platform = "{combination.platform}", cuda = "{combination.cuda}" }}]'
+        checked.problem(origin, f"[matrix]: there is no CUDA on {combination.platform}", hint)
         return False
-    if one.gpus_index is not None:
-        origin = ("matrix", "gpus", one.gpus_index)
-    elif one.cuda is not None:
-        origin = ("matrix", "cuda", one.cuda_index)
+    if combination.gpus_index is not None:
+        origin = ("matrix", "gpus", combination.gpus_index)
+    elif combination.cuda is not None:
+        origin = ("matrix", "cuda", combination.cuda_index)
     if not forms.TARGET_NAME.allows(target.name):
         hint = "write it as a table of its own, [targets.NAME]"
         checked.problem(origin, f"[matrix] makes a target with the bad name {show(target.name)}", hint)

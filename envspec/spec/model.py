@@ -34,7 +34,7 @@ class Located(Struct, frozen=True):
     reason: str = ""
 
 
-def of_one(code: str, package: str) -> str:
+def acceptance_key(code: str, package: str) -> str:
     """Give the key under which a finding is accepted of one package alone."""
     return f"{code}:{package}"
 
@@ -58,7 +58,7 @@ class PipTerms(Struct, frozen=True):
     inspect             Whether `lock` reads in wheels what their METADATA leaves out, and bounds the packages beside
                         them: that they were compiled for NumPy 1, or import pkg_resources.
 
-    `accept` has a code, or `of_one` of it; `inspect` is None where that isn't said.
+    `accept` has a code, or `acceptance_key` of it; `inspect` is None where that isn't said.
     """
 
     metadata: Annotated[tuple[StatedMetadata, ...], forms.METADATA] = ()
@@ -82,15 +82,18 @@ class PipTerms(Struct, frozen=True):
     def with_own(self, own: PipTerms) -> PipTerms:
         """Add a target's own terms. A page, a reason, and what is said of one package's overrides, metadata or build
         take the place of the spec's."""
-        overridden = {requirement_name(one.text) for one in own.overrides}
-        stated = {one.name for one in own.metadata}
-        metadata = (*(one for one in self.metadata if one.name not in stated), *own.metadata)
+        overridden = {requirement_name(override.text) for override in own.overrides}
+        stated = {entry.name for entry in own.metadata}
+        metadata = (*(entry for entry in self.metadata if entry.name not in stated), *own.metadata)
         return PipTerms(
-            tuple(sorted(metadata, key=lambda one: one.name)),
+            tuple(sorted(metadata, key=lambda entry: entry.name)),
             MappingProxyType({**self.build_dependencies, **own.build_dependencies}),
             self.no_build_isolation | own.no_build_isolation,
             self.constraints + own.constraints,
-            (*(one for one in self.overrides if requirement_name(one.text) not in overridden), *own.overrides),
+            (
+                *(override for override in self.overrides if requirement_name(override.text) not in overridden),
+                *own.overrides,
+            ),
             MappingProxyType({**self.find_links, **own.find_links}),
             MappingProxyType({**self.accept, **own.accept}),
             self.inspect if own.inspect is None else own.inspect,
@@ -447,9 +450,9 @@ class Spec(RecordWithNotes, frozen=True, eq=False):
         """Return the pip requirements of a target: the spec's, its project's, the target's own, and what builds need:
         that has to be locked too, and a package that is built against torch sees the environment's."""
         project = self.project.requirements(target.name) if self.project else ()
-        wanted = self.pip.dependencies + project + target.pip
-        builds = (one for needed in self.pip_terms(target).build_dependencies.values() for one in needed)
-        return (*wanted, *builds) if wanted else ()
+        direct = self.pip.dependencies + project + target.pip
+        builds = (line for needed in self.pip_terms(target).build_dependencies.values() for line in needed)
+        return (*direct, *builds) if direct else ()
 
     def own_dependencies(self, target: Target) -> tuple[Located, ...]:
         """Return the pip requirements of a target without what builds alone need."""
@@ -459,8 +462,8 @@ class Spec(RecordWithNotes, frozen=True, eq=False):
     def build_tools(self, target: Target) -> tuple[Located, ...]:
         """Return what the build of the project requires, and nothing else of what a target asks for."""
         builds = (self.project and self.project.build_requires) or ()
-        others = {one.text for one in self.pip_dependencies(target) if one not in builds} if builds else ()
-        return tuple(one for one in builds if one.text not in others)
+        rest = {line.text for line in self.pip_dependencies(target) if line not in builds} if builds else ()
+        return tuple(line for line in builds if line.text not in rest)
 
     def pip_terms(self, target: Target) -> PipTerms:
         """Return the terms of a target: the spec's, with the target's own."""
@@ -468,8 +471,8 @@ class Spec(RecordWithNotes, frozen=True, eq=False):
 
     def terms_of(self, target: str) -> PipTerms:
         """Return the terms of a target by its name; those of the whole spec for one that it doesn't have."""
-        found = self.target(target)
-        return self.pip_terms(found) if found else self.pip.terms
+        match = self.target(target)
+        return self.pip_terms(match) if match else self.pip.terms
 
     def address(self, place: str) -> str:
         """Give the URL of an index by what the spec says of its place: a folder's path is relative to the spec's."""
@@ -485,10 +488,10 @@ class Spec(RecordWithNotes, frozen=True, eq=False):
     @property
     def flat_pages(self) -> Mapping[str, tuple[str, ...]]:
         """The URLs of the flat indexes, by name: targets may have different pages of one name."""
-        found: dict[str, dict[str, None]] = {}
+        urls_by_name: dict[str, dict[str, None]] = {}
         for name, place in self.flat_places:
-            found.setdefault(name, {})[self.address(place)] = None
-        return MappingProxyType({name: tuple(urls) for name, urls in found.items()})
+            urls_by_name.setdefault(name, {})[self.address(place)] = None
+        return MappingProxyType({name: tuple(urls) for name, urls in urls_by_name.items()})
 
     @property
     def flat_places(self) -> Iterator[tuple[str, str]]:

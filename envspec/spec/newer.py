@@ -20,14 +20,14 @@ _HOURS = {"hour": 1, "day": 24, "week": 168}
 
 def span_of(text: str | None) -> timedelta | None:
     """Read a duration; None for a moment, and for nothing."""
-    found = re.fullmatch(r"(\d+) (hour|day|week)s?", text or "", re.ASCII)
-    return timedelta(hours=int(found[1]) * _HOURS[found[2]]) if found else None
+    match = re.fullmatch(r"(\d+) (hour|day|week)s?", text or "", re.ASCII)
+    return timedelta(hours=int(match[1]) * _HOURS[match[2]]) if match else None
 
 
 def with_moments_of_now(spec: Spec, now: datetime) -> Spec:
     """Return the spec with the moments that its durations stand for now, and without the exceptions that have ended."""
-    kept = tuple(one for one in spec.newer_for if not has_ended(one, now))
-    return _with_moments(replace(spec, newer_for=kept), now)
+    current = tuple(exception for exception in spec.newer_for if not has_ended(exception, now))
+    return _with_moments(replace(spec, newer_for=current), now)
 
 
 def with_moments_of_lock(spec: Spec, moment: str | None) -> Spec:
@@ -38,25 +38,25 @@ def with_moments_of_lock(spec: Spec, moment: str | None) -> Spec:
     return spec if span is None or chosen is None else _with_moments(spec, chosen + span)
 
 
-def has_ended(one: NewerFor, now: datetime) -> bool:
-    """Say whether the last day of an exception has passed."""
-    return one.until is not None and f"{now:%Y-%m-%d}" > one.until
+def has_ended(exception: NewerFor, now: datetime) -> bool:
+    """Return whether the last day of an exception has passed."""
+    return exception.until is not None and f"{now:%Y-%m-%d}" > exception.until
 
 
-def is_weaker(one: NewerFor, than: NewerFor, now: datetime) -> bool:
-    """Say whether an exception lets more through than another one, or for longer."""
+def is_weaker(exception: NewerFor, other: NewerFor, now: datetime) -> bool:
+    """Return whether an exception lets more through than another one, or for longer."""
 
-    def reach(exception: NewerFor) -> tuple[str, str]:
-        return _at(exception.bound, now) or "9999", exception.until or "9999"
+    def reach(bounded: NewerFor) -> tuple[str, str]:
+        return _at(bounded.bound, now) or "9999", bounded.until or "9999"
 
-    return any(own > other for own, other in zip(reach(one), reach(than), strict=True))
+    return any(mine > theirs for mine, theirs in zip(reach(exception), reach(other), strict=True))
 
 
 def moot(spec: Spec) -> tuple[NewerFor, ...]:
     """List the exceptions that let nothing through any more: the spec's own bound is as late. The spec has moments."""
     general = moment_of(spec.exclude_newer)
-    moments = ((one, moment_of(one.bound)) for one in spec.newer_for)
-    return tuple(one for one, moment in moments if general and moment and moment <= general)
+    moments = ((exception, moment_of(exception.bound)) for exception in spec.newer_for)
+    return tuple(exception for exception, moment in moments if general and moment and moment <= general)
 
 
 def lock_day(spec: Spec, moment: str | None) -> str | None:
@@ -70,24 +70,24 @@ def bounds(spec: Spec) -> Mapping[str, str | None]:
     """Return the packages that `exclude-newer` itself doesn't hold for: by name (normalised), with their own bound,
     None for none. An index's exception holds for the packages whose source it is; a package's own goes before it. Of an
     exception's moment and the general one the later holds: one lets a package through, and never holds it back."""
-    by_index = {one.name: one.bound for one in spec.newer_for if one.of_index}
-    found = {
+    by_index = {exception.name: exception.bound for exception in spec.newer_for if exception.of_index}
+    own_bounds = {
         canonical_name(package): by_index[index] for package, index in spec.pip.sources.items() if index in by_index
     }
-    found |= {one.name: one.bound for one in spec.newer_for if not one.of_index}
-    return {name: bound and _later(bound, spec.exclude_newer) for name, bound in found.items()}
+    own_bounds |= {exception.name: exception.bound for exception in spec.newer_for if not exception.of_index}
+    return {name: bound and _later(bound, spec.exclude_newer) for name, bound in own_bounds.items()}
 
 
 def _later(bound: str, general: str | None) -> str:
-    one, other = moment_of(bound), moment_of(general)
-    return general if general and one and other and other > one else bound
+    own_moment, general_moment = moment_of(bound), moment_of(general)
+    return general if general and own_moment and general_moment and general_moment > own_moment else bound
 
 
 def _with_moments(spec: Spec, now: datetime) -> Spec:
     return replace(
         spec,
         exclude_newer=_at(spec.exclude_newer, now),
-        newer_for=tuple(replace(one, bound=_at(one.bound, now)) for one in spec.newer_for),
+        newer_for=tuple(replace(exception, bound=_at(exception.bound, now)) for exception in spec.newer_for),
     )
 
 

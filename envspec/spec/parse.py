@@ -49,7 +49,7 @@ _KEY = "exclude-newer"
 def newer_for(checked: Checked, whole: str | None) -> tuple[NewerFor, ...]:
     """Read the exceptions of the spec's own bound (`whole`), sorted. Problems go to `checked`: one of an index that
     [pip] doesn't have, and an age where the spec's own bound is none, because a lock holds that one's moment alone."""
-    return tuple(sorted(_newer_for(checked, whole), key=lambda one: (one.of_index, one.name)))
+    return tuple(sorted(_newer_for(checked, whole), key=lambda exception: (exception.of_index, exception.name)))
 
 
 def _newer_for(checked: Checked, whole: str | None) -> Iterator[NewerFor]:
@@ -90,7 +90,7 @@ def bound_in_time(checked: Checked, *path: str | int) -> str | None:
 
 def slurm_of(checked: Checked) -> SlurmTable:
     """Read `[slurm]`. Problems go to `checked`."""
-    asked = checked.record(SlurmTable, "slurm")
+    table = checked.record(SlurmTable, "slurm")
     if (
         checked.sound("slurm", "min-nodes")
         and checked.has("slurm", "min-nodes")
@@ -100,20 +100,20 @@ def slurm_of(checked: Checked) -> SlurmTable:
         checked.problem(
             ("slurm", "min-nodes"), "slurm.min-nodes needs max-restarts, with which torchrun is elastic", hint
         )
-    by_srun = asked.launch == "srun"
+    by_srun = table.launch == "srun"
     for key, why in (("max-restarts", "torchrun's"), ("mpi", "srun's")):
         if checked.has("slurm", key) and checked.sound("slurm", "launch") and by_srun is (key == "max-restarts"):
             other = "torchrun" if by_srun else "srun"
             hint = f'leave one of them out, or: launch = "{other}"'
-            checked.problem(("slurm", key), f'slurm.{key} is {why}, and launch is "{asked.launch}"', hint)
-    first = None if asked.memory is None else f'slurm.mem = "{asked.memory}"'
-    for index, option in enumerate(asked.options):
+            checked.problem(("slurm", key), f'slurm.{key} is {why}, and launch is "{table.launch}"', hint)
+    first = None if table.memory is None else f'slurm.mem = "{table.memory}"'
+    for index, option in enumerate(table.options):
         if option.startswith("--mem-per-"):
             if first:
                 hint = "leave out one of them: sbatch takes one way to ask for memory"
                 checked.problem(("slurm", "options", index), f"slurm.options has {option} beside {first}", hint)
             first = first or option
-    return asked
+    return table
 
 
 def audit_of(checked: Checked, targets: Collection[str]) -> Audit:
@@ -206,10 +206,10 @@ def parse_spec(text: str, path: str, lookups: Lookups = NO_TABLES) -> Spec:
     )
     _check_dependencies(checked)
     check_names(checked)
-    asked = (*spec.pip.dependencies, *(one for target in spec.targets for one in target.pip))
-    check_stated_metadata(checked, ("pip",), spec.pip.terms.metadata, asked)
+    dependencies = (*spec.pip.dependencies, *(dependency for target in spec.targets for dependency in target.pip))
+    check_stated_metadata(checked, ("pip",), spec.pip.terms.metadata, dependencies)
     for target in spec.targets:
-        check_stated_metadata(checked, ("targets", target.name, "pip"), target.terms.metadata, asked)
+        check_stated_metadata(checked, ("targets", target.name, "pip"), target.terms.metadata, dependencies)
     checked.raise_problems()
     return spec
 
@@ -219,12 +219,12 @@ def _python(checked: Checked, lookups: Lookups, before: str | None) -> tuple[str
     text = checked.value("env", "python")
     if text is None:
         return "", None
-    asked = parse_python(text, PYTHONS)
-    if asked is None:
-        said = f"env.python: {show(text)} admits no Python of {PYTHONS[0]} to {PYTHONS[-1]}"
-        checked.problem(("env", "python"), said, 'for example: python = "3.12"')
+    choice = parse_python(text, PYTHONS)
+    if choice is None:
+        message = f"env.python: {show(text)} admits no Python of {PYTHONS[0]} to {PYTHONS[-1]}"
+        checked.problem(("env", "python"), message, 'for example: python = "3.12"')
         return "", None
-    python, bound = asked
+    python, bound = choice
     return (lookups.newest(bound, before) if bound else None) or python, bound
 
 
@@ -278,11 +278,11 @@ def _conda(checked: Checked) -> CondaTable:
     for path, channel in checked.children("conda", "channels"):
         name = channel_name(channel)
         if name == "defaults":
-            said = "defaults means Anaconda's channels, others on each machine, so a lock can't name it"
-            checked.problem(path, f"{key_path(path)}: {said}", 'name the channel itself, for example "conda-forge"')
+            reason = "defaults means Anaconda's channels, others on each machine, so a lock can't name it"
+            checked.problem(path, f"{key_path(path)}: {reason}", 'name the channel itself, for example "conda-forge"')
         elif name in channels:
-            said = f"two channels are called {show(name)}, by the last part of their address"
-            checked.problem(path, f"{key_path(path)}: {said}, as a lock names them", "remove one of them")
+            reason = f"two channels are called {show(name)}, by the last part of their address"
+            checked.problem(path, f"{key_path(path)}: {reason}, as a lock names them", "remove one of them")
         channels[name] = channel
     return CondaTable(tuple(channels.values()), conda_dependencies(checked, "conda", "dependencies"))
 
@@ -318,7 +318,9 @@ def _base(checked: Checked, targets: Collection[Target]) -> Base | None:
             message = f"{target.name} asks for conda packages, which don't go with [base]"
             checked.problem(("base",), message, "take them from PyPI, or give them a spec of their own", at_key=True)
     platforms = dict.fromkeys(target.platform for target in targets)
-    if (given[0] != "image" and len(platforms) > 1) or any(not one.startswith("linux-") for one in platforms if one):
+    if (given[0] != "image" and len(platforms) > 1) or any(
+        not platform.startswith("linux-") for platform in platforms if platform
+    ):
         message = f"a base of {', '.join(platforms)}: an image is for Linux, and any other for one platform"
         checked.problem(("base", given[0]), message, "give each platform a spec of its own", at_key=True)
     replaced = {canonical_name(str(path[-1])): str(why) for path, why in checked.children("base", "replace")}
@@ -342,8 +344,8 @@ def _check_dependencies(checked: Checked) -> None:
 
 
 def _places(checked: Checked) -> dict[str, Place]:
-    found: dict[str, Place] = {}
+    places: dict[str, Place] = {}
     for path in checked.document.positions:
         if path and all(isinstance(part, str) for part in path):
-            found.setdefault(".".join(map(str, path)), checked.place(*path))
-    return found
+            places.setdefault(".".join(map(str, path)), checked.place(*path))
+    return places

@@ -15,7 +15,7 @@ from envspec.base.reader.structure import Checked
 from envspec.packages.names import normalise_requirement, requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata
-from envspec.spec.model import Located, PipTerms, of_one
+from envspec.spec.model import Located, PipTerms, acceptance_key
 from envspec.spec.values import Dependency, bound, override, pip_dependencies, specifier
 
 # A checked document's project, and its packages that are built from source.
@@ -30,42 +30,42 @@ def stated_metadata(checked: Checked, *table: str | int) -> tuple[StatedMetadata
 
     Entries are sorted by name; those of one package keep the file's order, since the first that fits counts.
     """
-    found: list[StatedMetadata] = []
+    entries: list[StatedMetadata] = []
     for path, _ in checked.children(*table):
         name, version = checked.value(*path, "name"), checked.read(_VERSION, *path, "version") or ""
-        lines = (normalise_requirement(one.text) for one in pip_dependencies(checked, *path, "dependencies"))
-        one = StatedMetadata(canonical_name(name or ""), version, tuple(sorted(lines)))
-        if any((other.name, other.version) == (one.name, one.version) for other in found):
-            checked.problem(path, f"{key_path(path)} states {one.title} a second time", "remove one of them")
-        found.append(one)
-    return tuple(sorted(found, key=lambda one: one.name))
+        lines = (normalise_requirement(line.text) for line in pip_dependencies(checked, *path, "dependencies"))
+        entry = StatedMetadata(canonical_name(name or ""), version, tuple(sorted(lines)))
+        if any((other.name, other.version) == (entry.name, entry.version) for other in entries):
+            checked.problem(path, f"{key_path(path)} states {entry.title} a second time", "remove one of them")
+        entries.append(entry)
+    return tuple(sorted(entries, key=lambda entry: entry.name))
 
 
 def check_stated_metadata(
-    checked: Checked, table: Path, stated: Iterable[StatedMetadata], asked: Iterable[Located]
+    checked: Checked, table: Path, stated: Iterable[StatedMetadata], dependencies: Iterable[Located]
 ) -> None:
     """Refuse metadata that a pip table states without a version for what comes from git or a URL: there is no index to
     give it one."""
-    by_address = {requirement_name(one.text) for one in asked if " @ " in one.text}
-    for one in stated:
-        if one.name in by_address and one.exact is None:
+    by_address = {requirement_name(dependency.text) for dependency in dependencies if " @ " in dependency.text}
+    for entry in stated:
+        if entry.name in by_address and entry.exact is None:
             checked.problem(
                 (*table, "metadata"),
-                f"{key_path((*table, 'metadata'))} states {one.title}, which comes from git or a URL, without its exact"
-                " version",
-                f'add it to the entry, for example: {{ name = "{one.name}", version = "1.0", dependencies = […] }}',
+                f"{key_path((*table, 'metadata'))} states {entry.title}, which comes from git or a URL, without its"
+                " exact version",
+                f'add it to the entry, for example: {{ name = "{entry.name}", version = "1.0", dependencies = […] }}',
             )
 
 
 def build_dependencies(checked: Checked, *table: str | int) -> dict[str, tuple[Located, ...]]:
     """Return what builds need by the table at `table`, by the packages' normalised names. Problems go to `checked`."""
-    found: dict[str, tuple[Located, ...]] = {}
+    by_name: dict[str, tuple[Located, ...]] = {}
     for path, _ in checked.children(*table):
         name = canonical_name(str(path[-1]))
-        if name in found:
+        if name in by_name:
             checked.problem(path, f"{key_path(table)} names {name} twice", "join the two", at_key=True)
-        found[name] = pip_dependencies(checked, *path)
-    return found
+        by_name[name] = pip_dependencies(checked, *path)
+    return by_name
 
 
 def pip_terms(checked: Checked, *path: str | int) -> PipTerms:
@@ -82,23 +82,23 @@ def pip_terms(checked: Checked, *path: str | int) -> PipTerms:
 
 
 def _acceptances(checked: Checked, *path: str | int) -> Iterator[tuple[str, str]]:
-    for item, reason in checked.children(*path):
-        code = str(item[-1])
+    for entry, reason in checked.children(*path):
+        code = str(entry[-1])
         if not isinstance(reason, dict):
             yield code, reason
             continue
-        for own, of_package in checked.children(*item):
-            yield of_one(code, canonical_name(str(own[-1]))), of_package
+        for own, of_package in checked.children(*entry):
+            yield acceptance_key(code, canonical_name(str(own[-1]))), of_package
 
 
 def _overrides(checked: Checked, *path: str | int) -> tuple[Located, ...]:
-    found = []
+    overrides = []
     lines: dict[tuple[str, ...], int] = {}
-    for item, _ in checked.children(*path):
-        text, reason = checked.value(*item, "requirement"), checked.value(*item, "reason")
+    for entry, _ in checked.children(*path):
+        text, reason = checked.value(*entry, "requirement"), checked.value(*entry, "reason")
         if text is None or reason is None:
             continue
-        at = (*item, "requirement")
+        at = (*entry, "requirement")
         parsed: Dependency | None = checked.read(_OVERRIDE, *at)
         if parsed is None:
             continue
@@ -108,8 +108,8 @@ def _overrides(checked: Checked, *path: str | int) -> tuple[Located, ...]:
             checked.problem(at, f"{key_path(path)}: {show(text)} overrides {parsed.name} a second time", hint)
             continue
         lines[parsed.identity] = place.line
-        found.append(Located(parsed.text, place, reason.strip()))
-    return tuple(found)
+        overrides.append(Located(parsed.text, place, reason.strip()))
+    return tuple(overrides)
 
 
 def check_names(checked: Checked) -> None:

@@ -46,7 +46,7 @@ _OWN = "or list the dependencies in the spec's [pip] and leave `project` out"
 def parse_project(
     text: str,
     path: str,
-    wanted: ProjectParts,
+    parts: ProjectParts,
     file: str,
     *,
     python: str,
@@ -68,12 +68,12 @@ def parse_project(
     except TooDeep:
         raise SpecError("nested too deeply", hint="correct the pyproject.toml", place=Place(file)) from None
     reader = _Reader(document, exclude_newer)
-    found = reader.project(path, wanted, python, tied)
+    project = reader.project(path, parts, python, tied)
     if len(reader.problems) == 1:
         raise reader.problems[0]
     if reader.problems:
         raise SpecErrors(reader.problems)
-    return found
+    return project
 
 
 class _Reader:
@@ -105,7 +105,7 @@ class _Reader:
         self.problem(path, f"{key_path(path)} must be {word}", "correct the pyproject.toml")
         return kind()
 
-    def project(self, folder: str, wanted: ProjectParts, python: str, tied: frozenset[str]) -> Project:
+    def project(self, folder: str, parts: ProjectParts, python: str, tied: frozenset[str]) -> Project:
         table = self.value(("project",), dict)
         self.name = canonical_name(self.value(("project", "name"), str))
         if self.name and not re.fullmatch(PACKAGE, self.name):
@@ -116,8 +116,8 @@ class _Reader:
             missing = "no [project] table" if not table else "a [project] table without a name"
             self.problem((), f"it has {missing}", f"write one as PEP 621 has it, {_OWN}")
             return Project(folder, self.document.file, "")
-        self._refuse_dynamic(wanted)
-        lines = {located.text: located for located in sorted(self._requirements(wanted), key=_position)}
+        self._refuse_dynamic(parts)
+        lines = {located.text: located for located in sorted(self._requirements(parts), key=_position)}
         self._refuse_sources(lines.values(), tied)
         return Project(
             folder,
@@ -128,51 +128,51 @@ class _Reader:
             python=self._narrow_python(python),
         )
 
-    def _refuse_dynamic(self, wanted: ProjectParts) -> None:
+    def _refuse_dynamic(self, parts: ProjectParts) -> None:
         dynamic = [text for text in self.value(("project", "dynamic"), list) if isinstance(text, str)]
-        for key in ("dependencies", *(["optional-dependencies"] if wanted.extras else [])):
+        for key in ("dependencies", *(["optional-dependencies"] if parts.extras else [])):
             if key in dynamic:
                 path = ("project", "dynamic", dynamic.index(key))
                 hint = f"write them into [project] {key}, {_OWN}"
                 self.problem(path, f"project.dynamic: {key} are known only after a build", hint)
 
-    def _requirements(self, wanted: ProjectParts) -> Iterator[Located]:
+    def _requirements(self, parts: ProjectParts) -> Iterator[Located]:
         """Yield the requirements, each array read once: what extras and groups include waits in a list, so that no
         file can make this take long."""
         waiting: list[KeyPath | None] = [("project", "dependencies")]
-        waiting += [self._find_path("extra", extra, _EXTRAS) for extra in wanted.extras]
-        waiting += [self._find_path("dependency group", group, _GROUPS) for group in wanted.groups]
+        waiting += [self._find_path("extra", extra, _EXTRAS) for extra in parts.extras]
+        waiting += [self._find_path("dependency group", group, _GROUPS) for group in parts.groups]
         seen: set[KeyPath | None] = {None}
         while waiting:
             path = waiting.pop()
             if path in seen or path is None:
                 continue
             seen.add(path)
-            for number, item in enumerate(self.value(path, list)):
-                found = self._item((*path, number), item)
-                if isinstance(found, Located):
-                    yield found
+            for number, value in enumerate(self.value(path, list)):
+                read = self._read_requirement((*path, number), value)
+                if isinstance(read, Located):
+                    yield read
                 else:
-                    waiting += found
+                    waiting += read
 
-    def _item(self, path: KeyPath, item: object) -> Located | list[KeyPath | None]:
+    def _read_requirement(self, path: KeyPath, value: object) -> Located | list[KeyPath | None]:
         """Read a requirement, or the arrays that it stands for: extras of the project itself, an included group."""
-        if isinstance(item, dict) and path[0] == _GROUPS[0]:
-            included = item.get("include-group")
-            if len(item) == 1 and isinstance(included, str):
+        if isinstance(value, dict) and path[0] == _GROUPS[0]:
+            included = value.get("include-group")
+            if len(value) == 1 and isinstance(included, str):
                 return [self._find_path("dependency group", canonical_name(included), _GROUPS, path)]
-        if not isinstance(item, str):
+        if not isinstance(value, str):
             self.problem(path, f"{key_path(path)} isn't a requirement", "write it as PEP 508 or PEP 735 have it")
             return []
         try:
-            parsed = requirement(item)
+            parsed = requirement(value)
         except BadValue as error:
-            self.problem(path, f"{key_path(path[:-1])}: {show(item)} {error.reason}", error.hint)
+            self.problem(path, f"{key_path(path[:-1])}: {show(value)} {error.reason}", error.hint)
             return []
         if parsed.name != self.name:
             return Located(parsed.text, self.document.place(path))
         if ";" in parsed.text:
-            message = f"{key_path(path)}: {show(item)} asks for extras of the project itself under a condition"
+            message = f"{key_path(path)}: {show(value)} asks for extras of the project itself under a condition"
             self.problem(path, message, "write the condition on the requirements of these extras")
             return []
         return [self._find_path("extra", extra, _EXTRAS, path) for extra in sorted(head_of(parsed.text).extras)]
@@ -195,10 +195,10 @@ class _Reader:
             plain = canonical_name(name)
             if plain not in needed or plain in tied or plain in _TORCH:
                 continue
-            said = sources[name] if isinstance(sources[name], dict) else {}
+            source = sources[name] if isinstance(sources[name], dict) else {}
             hint = (
                 f'name the index in the spec\'s [pip] indexes, and add: sources = {{ {plain} = "…" }} ("pypi" for PyPI)'
-                if "index" in said
+                if "index" in source
                 else f'say the same in the spec\'s [pip]: dependencies = ["{plain} @ git+https://…"]'
             )
             path = ("tool", "uv", "sources", name)
@@ -214,15 +214,15 @@ class _Reader:
         except ValueError:
             self.problem(path, f"project.requires-python: {show(text)} isn't a specifier", 'for example: ">=3.10"')
             return python
-        found = narrow(python, text, PYTHONS)
-        if found is None:
+        narrowed = narrow(python, text, PYTHONS)
+        if narrowed is None:
             self.problem(
                 path,
                 f"project.requires-python: {show(text)} excludes Python {python.removeprefix('==').removesuffix('.*')},"
                 " which the spec asks for",
                 "choose another python in the spec's [env], or widen it here",
             )
-        return found or python
+        return narrowed or python
 
     def _build_requires(self) -> tuple[Located, ...] | None:
         """Return what a build of the project needs; None without [build-system]: then there is nothing to install, as
@@ -230,12 +230,12 @@ class _Reader:
         if "build-system" not in self.document.data:
             return None
         path: KeyPath = ("build-system", "requires")
-        found = [self._item((*path, number), item) for number, item in enumerate(self.value(path, list))]
+        listed = [self._read_requirement((*path, number), value) for number, value in enumerate(self.value(path, list))]
         if "requires" not in self.value(("build-system",), dict):
-            found = [Located(text, self.document.place(("build-system",))) for text in _LEGACY]
-        declared = tuple(one for one in found if isinstance(one, Located))
-        named = {requirement_name(one.text) for one in declared}
-        return (*declared, *(one for one in self._backend_requirements() if requirement_name(one.text) not in named))
+            listed = [Located(text, self.document.place(("build-system",))) for text in _LEGACY]
+        declared = tuple(line for line in listed if isinstance(line, Located))
+        named = {requirement_name(line.text) for line in declared}
+        return (*declared, *(line for line in self._backend_requirements() if requirement_name(line.text) not in named))
 
     def _backend_requirements(self) -> Iterator[Located]:
         """Yield what the project's backend asks for besides (PEP 517), on a machine that has none of it. The backend
@@ -259,10 +259,10 @@ class _Reader:
                 if not re.match(r"[<>=!~][^;]*$", version) or not is_requirement(text):
                     text = program
                 yield Located(text, self.document.place(path))
-            for number, item in enumerate(self.value((*own, "build", "requires"), list)):
-                found = self._item((*own, "build", "requires", number), item)
-                if isinstance(found, Located):
-                    yield found
+            for number, value in enumerate(self.value((*own, "build", "requires"), list)):
+                read = self._read_requirement((*own, "build", "requires", number), value)
+                if isinstance(read, Located):
+                    yield read
 
 
 def _position(located: Located) -> tuple[int, int]:
@@ -301,10 +301,10 @@ def with_project(spec: Spec, lookups: Lookups = NO_TABLES) -> Spec:
     parts, below = spec.asked_project.parts, location.below or "."
     bound = spec.python_range or f"=={spec.python}.*"
 
-    def read(wanted: ProjectParts) -> Project:
-        return parse_project(text, below, wanted, shown, python=bound, tied=tied, exclude_newer=spec.exclude_newer)
+    def read(own_parts: ProjectParts) -> Project:
+        return parse_project(text, below, own_parts, shown, python=bound, tied=tied, exclude_newer=spec.exclude_newer)
 
-    more = {one.name: one.project for one in spec.targets if one.project != ProjectParts()}
+    more = {target.name: target.project for target in spec.targets if target.project != ProjectParts()}
     of_targets = {name: read(parts.with_more(own)).dependencies for name, own in more.items()}
     project = replace(read(parts), of_targets=MappingProxyType(of_targets))
     if project.python != bound:
@@ -317,15 +317,15 @@ def with_project(spec: Spec, lookups: Lookups = NO_TABLES) -> Spec:
 
 
 def _names_with_address(spec: Spec) -> list[str]:
-    return [requirement_name(one.text) for one in spec.pip.dependencies if " @ " in one.text]
+    return [requirement_name(line.text) for line in spec.pip.dependencies if " @ " in line.text]
 
 
 def _read(spec: Spec, location: Location, shown: str) -> bytes:
     place = spec.places.get("env.project.path") or spec.places.get("env.project")
     try:
         with location.open() as folder:
-            found = folder.refuse_odd(FILE)
-            if found is not None and found.st_size > MAX_BYTES:
+            status = folder.refuse_odd(FILE)
+            if status is not None and status.st_size > MAX_BYTES:
                 raise SpecError(
                     "larger than 1 MiB, so it can't be a pyproject.toml", hint="name another folder", place=Place(shown)
                 )

@@ -26,16 +26,16 @@ def utc_time(value: str | date) -> str:
 
 
 def _moment(text: str) -> datetime:
-    found = _RFC_3339.fullmatch(text)
-    if found is None:
+    match = _RFC_3339.fullmatch(text)
+    if match is None:
         raise ValueError("RFC 3339 has years, months and days: YYYY-MM-DD")
-    numbers = [int(part or 0) for part in found.groups()[:6]]
+    numbers = [int(part or 0) for part in match.groups()[:6]]
     offset = timedelta(0)
-    if found[7]:
-        hours, minutes = int(found[8]), int(found[9])
+    if match[7]:
+        hours, minutes = int(match[8]), int(match[9])
         if hours > 23 or minutes > 59:
             raise ValueError("offset must be below 24:00")
-        offset = timedelta(hours=hours, minutes=minutes) * (-1 if found[7] == "-" else 1)
+        offset = timedelta(hours=hours, minutes=minutes) * (-1 if match[7] == "-" else 1)
     return datetime(*numbers, tzinfo=timezone(offset))  # type: ignore[misc,arg-type]  # six numbers, never tzinfo
 
 

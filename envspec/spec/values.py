@@ -170,34 +170,34 @@ def conda_dependencies(checked: Checked, *path: str | int) -> tuple[Located, ...
 
 
 def _dependencies(checked: Checked, parse: Callable[[str], Dependency], path: Path) -> tuple[Located, ...]:
-    found: dict[tuple[str, ...], Located] = {}
-    for item, text in checked.children(*path):
+    by_identity: dict[tuple[str, ...], Located] = {}
+    for entry, text in checked.children(*path):
         try:
             dependency = parse(text)
         except BadValue as error:
-            checked.problem(item, f"{key_path(path)}: {show(text)} {error.reason}", error.hint)
+            checked.problem(entry, f"{key_path(path)}: {show(text)} {error.reason}", error.hint)
             continue
         except ToolError as error:
-            error.place = checked.place(*item)
+            error.place = checked.place(*entry)
             raise
-        place = checked.place(*item)
-        first = found.setdefault(dependency.identity, Located(dependency.text, place))
+        place = checked.place(*entry)
+        first = by_identity.setdefault(dependency.identity, Located(dependency.text, place))
         if first.place == place:
             continue
         joined = None if parse is match_spec else _join(first.text, dependency.text)
         if joined is None:
             hint = f"line {first.place.line} already has it: join the two"
-            checked.problem(item, f"{key_path(path)}: {show(text)} asks for {dependency.name} a second time", hint)
+            checked.problem(entry, f"{key_path(path)}: {show(text)} asks for {dependency.name} a second time", hint)
         else:
-            found[dependency.identity] = Located(joined, first.place)
-    return tuple(found.values())
+            by_identity[dependency.identity] = Located(joined, first.place)
+    return tuple(by_identity.values())
 
 
-def _join(one: str, other: str) -> str | None:
+def _join(line: str, other: str) -> str | None:
     """Write two requirements of one package and marker as one; None where an address is among them."""
-    if one == other:
-        return one
-    joined, more = parse_requirement(one), parse_requirement(other)
+    if line == other:
+        return line
+    joined, more = parse_requirement(line), parse_requirement(other)
     if joined.url or more.url:
         return None
     joined.extras |= more.extras

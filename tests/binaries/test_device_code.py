@@ -42,7 +42,7 @@ def code(members: dict[str, bytes]) -> DeviceCode:
 def test_the_flags_in_torchs_own_library(before: bytes) -> None:
     found = code({PYTHON: before + FLAGS + b"at::cuda\0", "torch/lib/libtorch_cuda.so": library("sm_50")})
     assert found.libraries == (CompiledLibrary(PYTHON, ("7.5", "8.0", "9.0a", "10.0"), ("12.0",)),)
-    assert found.said and found.complete and 0 < found.read < 4 << 20
+    assert found.listed and found.complete and 0 < found.read < 4 << 20
 
 
 def test_a_torch_without_flags_says_nothing() -> None:
@@ -102,7 +102,7 @@ def test_libraries_of_another_wheel() -> None:
             "acme/readme.txt": library("sm_120"),
         }
     )
-    assert found.complete and not found.said and found.versions == ("12.8",)
+    assert found.complete and not found.listed and found.versions == ("12.8",)
     assert found.libraries == (
         CompiledLibrary("acme.libs/libacme.so", ("9.0",), compiler="12"),
         CompiledLibrary("acme/_C.so", ("8.0",), ("8.0",), "12", ("cudart.12",)),

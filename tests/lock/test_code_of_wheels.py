@@ -68,12 +68,12 @@ def test_the_locked_code_of_each_published_wheel_gives_the_findings_of_its_libra
 @pytest.mark.parametrize("said", [True, False])
 def test_what_a_wheel_notes_and_how_it_was_read_is_kept(said: bool, complete: bool) -> None:
     one = CompiledLibrary("a.so", ("9.0a", "10.0f", "7.5"), ("9.0",), "12")
-    build = WheelBuild(BuildNotes("12.8", member="b.py"), DeviceCode((one,), said=said, complete=complete, read=9))
+    build = WheelBuild(BuildNotes("12.8", member="b.py"), DeviceCode((one,), listed=said, complete=complete, read=9))
     code = locked_code(build, "12.8")
     words = ("listed",) * said + ("rest-unread",) * (not complete)
     assert code == ("cuda_12.8", "sm_75", "sm_90a", "sm_100f", "compute_90", *words)
     again = build_of(code)
-    assert (again.cuda, again.code and again.code.said) == ("12.8", said)
+    assert (again.cuda, again.code and again.code.listed) == ("12.8", said)
     assert locked_code(WheelBuild(code=replace(again.code or DeviceCode(), libraries=())), "12.8") == ()
     # the driver compiles none of CUDA 12.8's PTX; of what is read in part, nothing is certain
     found = by_gpus(again, "12.8", "RTX 5090", "570.26")

@@ -36,10 +36,10 @@ def machine(cuda: str | None = None, *capabilities: str, **more: object) -> Targ
 
 
 def chosen(
-    variants: Mapping[str, Properties], target: TargetMachine, *namespaces: str, kept: str | None = None
+    variants: Mapping[str, Properties], target: TargetMachine, *namespaces: str, locked: str | None = None
 ) -> Chosen:
     read = read_variants(document(variants, namespaces or ("nvidia",)))
-    return choose(read, variants, target, kept)
+    return choose(read, variants, target, locked)
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_builds_against_another_package_s_version(torch: str, label: str) -> Non
 
 
 def test_what_stays_stays_where_it_fits() -> None:
-    assert chosen(TORCH, machine("13.0", "9.0"), kept="cu126").label == "cu126"
-    assert chosen(TORCH, machine("12.6", "9.0"), kept="cu130").label == "cu126"
+    assert chosen(TORCH, machine("13.0", "9.0"), locked="cu126").label == "cu126"
+    assert chosen(TORCH, machine("12.6", "9.0"), locked="cu130").label == "cu126"
 
 
 def test_a_plugin_that_is_not_known_fits_no_machine() -> None:

@@ -21,14 +21,14 @@ def test_without_torch_there_is_nothing_to_choose() -> None:
 
 
 def test_the_torch_wanted_and_where_it_comes_from() -> None:
-    by_pip, by_conda = judged("torch>=2.9").wanted, judged("torchvision", conda=("pytorch",)).wanted
+    by_pip, by_conda = judged("torch>=2.9").requirement, judged("torchvision", conda=("pytorch",)).requirement
     assert by_pip is not None and (by_pip.channel, by_pip.label) == ("pip", "torch>=2.9")
     assert by_conda is not None and (by_conda.channel, by_conda.label) == ("conda", "pytorch")
 
 
 def test_torchvision_alone_wants_a_torch() -> None:
     found = judged("torchvision==0.24.1")
-    assert found.wanted is not None and (found.wanted.name, found.wanted.channel) == ("torch", "pip")
+    assert found.requirement is not None and (found.requirement.name, found.requirement.channel) == ("torch", "pip")
     assert found.feasible == ("2.9.1",)
 
 

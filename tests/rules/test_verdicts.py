@@ -19,7 +19,7 @@ from envspec.facts import torch_builds
 from envspec.facts.gpus import find
 from envspec.packages.version_numbers import numbers
 from envspec.rules.judge import Verdict, admits_newer, judge
-from envspec.rules.wanted import Wanted, parse
+from envspec.rules.wanted import FamilyRequirement, parse
 from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
 
 pytestmark = pytest.mark.xdist_group("verdicts")  # one worker judges the cases, and once
@@ -269,7 +269,9 @@ def test_a_verdict_says_what_its_findings_say() -> None:
         assert found.errors == tuple(finding for finding in found.findings if finding.severity == "error")
         if not found.errors:
             assert found.narrowed is ("-torch-narrowed" in verdict(found.findings))
-        assert not found.feasible or (found.wanted is not None and set(found.feasible) <= set(found.wanted.versions()))
+        assert not found.feasible or (
+            found.requirement is not None and set(found.feasible) <= set(found.requirement.versions())
+        )
 
 
 def test_a_way_is_none_that_the_companions_of_the_spec_refuse_or_no_build_is_for() -> None:
@@ -292,5 +294,5 @@ def test_a_free_companion_leaves_every_way_open() -> None:
 def test_what_admits_releases_that_are_newer_than_the_table(more: int) -> None:
     major, minor = numbers(torch_builds.newest().version)[:2]
     place = Place("specs/s.toml", 1, 1)
-    assert admits_newer(Wanted("torch", parse(f"=={major}.{minor + more}.*"), place, "pip"))
-    assert not admits_newer(Wanted("torch", parse(f"=={major}.{minor}.*"), place, "pip"))
+    assert admits_newer(FamilyRequirement("torch", parse(f"=={major}.{minor + more}.*"), place, "pip"))
+    assert not admits_newer(FamilyRequirement("torch", parse(f"=={major}.{minor}.*"), place, "pip"))

@@ -14,7 +14,7 @@ from envspec.rules.wheel_code import WheelBuild
 # as xformers 0.0.35 holds it
 XFORMERS = CompiledLibrary("xformers/_C.so", ("7.5", "8.0", "9.0a"), ("8.0",), "12", ("cudart.12",))
 FLAGS = CompiledLibrary("torch/lib/libtorch_python.so", ("7.5", "8.0", "9.0", "10.0"))
-TORCH = WheelBuild(BuildNotes("13.4", member="torch/version.py"), DeviceCode((FLAGS,), said=True, read=8 << 20))
+TORCH = WheelBuild(BuildNotes("13.4", member="torch/version.py"), DeviceCode((FLAGS,), listed=True, read=8 << 20))
 
 
 def judged(
@@ -54,7 +54,7 @@ def test_a_torch_of_ones_own_is_judged_by_the_cuda_that_its_wheel_notes() -> Non
     ("name", "index", "code", "severity"),
     [
         ("cupy", "own", DeviceCode(read=9), "error"),
-        ("faiss-gpu", "url", DeviceCode(said=True), "error"),
+        ("faiss-gpu", "url", DeviceCode(listed=True), "error"),
         ("cupy", "own", DeviceCode(), None),  # nothing compiled is in it
         ("cupy", "own", DeviceCode(complete=False, read=9), None),
         ("tensorflow", "own", DeviceCode(read=9), "error"),  # it imports, and would run on the CPU in silence
@@ -275,7 +275,7 @@ def test_a_wheel_that_doesnt_say_that_it_is_for_gpus_is_warned_of() -> None:
 def test_a_wheel_that_holds_only_ptx_for_a_gpu(
     said: bool, sm: tuple[str, ...], ptx: tuple[str, ...], severity: str | None
 ) -> None:
-    code = DeviceCode((CompiledLibrary("acme/_C.so", sm, ptx),), said=said)
+    code = DeviceCode((CompiledLibrary("acme/_C.so", sm, ptx),), listed=said)
     found = told("ptx-only", judged({"acme": "1.0"}, {"acme": WheelBuild(code=code)}, ("RTX 5090",)))
     assert [one.severity for one in found] == ([severity] if severity else [])
     assert all("only PTX of 9.0" in one.message for one in found)
@@ -283,7 +283,7 @@ def test_a_wheel_that_holds_only_ptx_for_a_gpu(
 
 def test_ptx_of_a_gpus_own_generation_is_a_note() -> None:
     """tensorflow 2.20.0 has machine code up to 8.9, and PTX of 9.0, for an H100."""
-    code = DeviceCode((CompiledLibrary("build_info.py", ("8.0", "8.9"), ("9.0",)),), said=True)
+    code = DeviceCode((CompiledLibrary("build_info.py", ("8.0", "8.9"), ("9.0",)),), listed=True)
     (found,) = told("ptx-only", judged({"tensorflow": "2.20.0"}, {"tensorflow": WheelBuild(code=code)}, ("H100",)))
     assert found.severity == "info"
 
@@ -293,7 +293,7 @@ def test_ptx_of_a_newer_cuda_than_the_drivers() -> None:
     target = replace(target, driver="570.26")
     read = {
         "tensorflow": WheelBuild(
-            BuildNotes("12.9"), DeviceCode((CompiledLibrary("t.py", ("9.0",), ("9.0",)),), said=True)
+            BuildNotes("12.9"), DeviceCode((CompiledLibrary("t.py", ("9.0",), ("9.0",)),), listed=True)
         )
     }
     found = judge_pins(spec, target, PinnedVersions({"tensorflow": "9.9"}, read=read))

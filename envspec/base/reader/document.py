@@ -94,9 +94,9 @@ def within(path: Sequence[str | int]) -> str:
 def toml(value: Any) -> str:
     """Return an example from the schema as one would write it in TOML."""
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(toml(item) for item in value) + "]"
+        return "[" + ", ".join(toml(member) for member in value) + "]"
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {toml(item)}" for key, item in value.items()) + " }"
+        return "{ " + ", ".join(f"{key} = {toml(member)}" for key, member in value.items()) + " }"
     if isinstance(value, bool):
         return "true" if value else "false"
     return f'"{value}"' if isinstance(value, str) else str(value)
@@ -148,12 +148,14 @@ def merge(lower: Document, upper: Document) -> Document:
     """Merge two documents key by key: tables part by part, and of any other value the upper one stands."""
     replaced: set[Path] = set()
     data = _merge_tables(lower.data, upper.data, (), replaced)
-    kept = [path for path in lower.positions if not any(path[:depth] in replaced for depth in range(1, len(path) + 1))]
-    files = {path: lower.files.get(path, lower.file) for path in kept}
+    retained = [
+        path for path in lower.positions if not any(path[:depth] in replaced for depth in range(1, len(path) + 1))
+    ]
+    files = {path: lower.files.get(path, lower.file) for path in retained}
     return Document(
         upper.file,
         data,
-        {path: lower.positions[path] for path in kept} | dict(upper.positions),
+        {path: lower.positions[path] for path in retained} | dict(upper.positions),
         files | {path: upper.files.get(path, upper.file) for path in upper.positions},
     )
 
@@ -206,8 +208,8 @@ def parse_toml(text: str, file: str) -> Document:
         ) from None
     except ValueError:
         # The one thing that tomli leaves to Python: an integer of more digits than `int` takes.
-        found = re.search("[0-9][0-9_]{600,}", text)
-        place = _place(file, mark_at(text, found.start() if found else 0))
+        match = re.search("[0-9][0-9_]{600,}", text)
+        place = _place(file, mark_at(text, match.start() if match else 0))
         raise SpecError("a number of too many digits", hint="write a smaller one", place=place) from None
 
 

@@ -65,8 +65,8 @@ class Text(Struct, frozen=True, kw_only=True):
     def forbidden_in(self, value: str) -> str | None:
         """Return the first character that no such string may hold."""
         # compiling a class takes as long as reading a small spec, and what is printable has none of them
-        found = None if value.isprintable() else re.search(f"[{self.forbidden}]", value)
-        return found and found[0]
+        match = None if value.isprintable() else re.search(f"[{self.forbidden}]", value)
+        return match and match[0]
 
     def fits(self, value: str) -> bool:
         """Return whether a string without forbidden characters has the pattern's form."""
@@ -194,12 +194,12 @@ def table_of(record: type[Struct]) -> Table:
     docs, required = _docs(record), []
     keys: dict[str, Node] = {}
     within: dict[str, dict[str, Node]] = {}
-    for one in keys_of(record):
-        *above, key = one.path
+    for field in keys_of(record):
+        *above, key = field.path
         for table in above:
             keys[table] = Table(doc=docs.get(f"[{table}]", ""), keys=within.setdefault(table, {}))
-        (within[above[0]] if above else keys)[key] = _with_defaults(one.node, docs.get(one.field), one.default)
-        required += [key] if one.default is NODEFAULT else []
+        (within[above[0]] if above else keys)[key] = _with_defaults(field.node, docs.get(field.field), field.default)
+        required += [key] if field.default is NODEFAULT else []
     return Table(doc=docs[""], keys=keys, required=tuple(required), record=record)
 
 
@@ -293,7 +293,7 @@ def _keys(node: Table) -> dict[str, Any]:
 
 
 def _array(node: Array) -> dict[str, Any]:
-    example = [list(item) if isinstance(item, tuple) else item for item in node.example]
+    example = [list(value) if isinstance(value, tuple) else value for value in node.example]
     schema: dict[str, Any] = {"type": "array", "description": node.doc, "examples": [example]}
     schema["items"] = schema_of(node.items)
     if node.min_items:

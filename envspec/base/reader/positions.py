@@ -80,11 +80,11 @@ class _Scanner:
         self.elements: dict[Path, int] = {}
 
     def skip(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self.text, self.offset)
-        if found is None:
+        match = pattern.match(self.text, self.offset)
+        if match is None:
             raise ValueError(f"not TOML at offset {self.offset}")
-        self.offset = found.end()
-        return found.group()
+        self.offset = match.end()
+        return match.group()
 
     def peek(self) -> str:
         return self.text[self.offset : self.offset + 1]
@@ -167,8 +167,8 @@ class _Scanner:
     def plain(self) -> None:
         value = self.skip(_PLAIN)
         if len(value) == 10 and value[4] == value[7] == "-":
-            found = _TIME_BEHIND_A_DATE.match(self.text, self.offset)
-            self.offset = found.end() if found else self.offset
+            match = _TIME_BEHIND_A_DATE.match(self.text, self.offset)
+            self.offset = match.end() if match else self.offset
 
     def array(self, path: Path) -> Iterator[_Entry]:
         for index, _ in enumerate(self.each_element("]")):
@@ -198,14 +198,14 @@ def _unquote(raw: str) -> str:
 
 def _marks(text: str, offsets: Iterable[int]) -> dict[int, Mark]:
     """Return the line and column of each of these offsets."""
-    found = {}
+    marks = {}
     line, start = 1, 0
     for offset in sorted(set(offsets)):
         breaks = text.count("\n", start, offset)
         if breaks:
             line, start = line + breaks, text.rindex("\n", start, offset) + 1
-        found[offset] = Mark(line, offset - start + 1)
-    return found
+        marks[offset] = Mark(line, offset - start + 1)
+    return marks
 
 
 def toml_positions(text: str) -> Mapping[Path, Position]:
@@ -215,12 +215,12 @@ def toml_positions(text: str) -> Mapping[Path, Position]:
     headers mention a table, its own header counts, otherwise the first. Raises ValueError on what isn't TOML, and
     TooDeep.
     """
-    found: dict[Path, _Entry] = {(): _Entry((), 0, 0)}
+    entries: dict[Path, _Entry] = {(): _Entry((), 0, 0)}
     for entry in _Scanner(text).document():
-        if entry.stated or entry.path not in found:
-            found[entry.path] = entry
-    marks = _marks(text, (offset for entry in found.values() for offset in (entry.key, entry.value)))
-    return {path: Position(marks[entry.key], marks[entry.value]) for path, entry in found.items()}
+        if entry.stated or entry.path not in entries:
+            entries[entry.path] = entry
+    marks = _marks(text, (offset for entry in entries.values() for offset in (entry.key, entry.value)))
+    return {path: Position(marks[entry.key], marks[entry.value]) for path, entry in entries.items()}
 
 
 def mark_at(text: str, offset: int) -> Mark:

@@ -54,8 +54,11 @@ class Violation(Struct, frozen=True):
 
 def violations(document: Mapping[str, Any], form: Table) -> list[Violation]:
     """Return everything in `document`, as a TOML parser read it, that a form doesn't allow."""
-    found = _table(form, document, ())
-    return [replace(one, hint=partial(one.hint, form)) if callable(one.hint) else one for one in found]
+    faults = _table(form, document, ())
+    return [
+        replace(violation, hint=partial(violation.hint, form)) if callable(violation.hint) else violation
+        for violation in faults
+    ]
 
 
 def _check(node: Node, value: Any, path: Path) -> Iterator[Violation]:
@@ -72,10 +75,10 @@ def _check(node: Node, value: Any, path: Path) -> Iterator[Violation]:
     return _names(node, value, path) if isinstance(node, Names) else _table(node, value, path)
 
 
-def _wrong_type(node: Node, value: Any, path: Path, wanted: str) -> Violation:
+def _wrong_type(node: Node, value: Any, path: Path, expected: str) -> Violation:
     quoted = "" if _secret(node) or isinstance(value, (list, dict)) else f": {show(value)}"
     return Violation(
-        path, f"{key_path(path)} must be {wanted}, not {kind(value)}{quoted}", _type_hint(node, value, path)
+        path, f"{key_path(path)} must be {expected}, not {kind(value)}{quoted}", _type_hint(node, value, path)
     )
 
 
@@ -108,9 +111,9 @@ def _text(node: Text, value: Any, path: Path) -> Iterator[Violation]:
     if not isinstance(value, str):
         yield _wrong_type(node, value, path, "a string")
         return
-    found = _text_fault(node, value)
-    if found is not None:
-        fault, hint = found
+    problem = _text_fault(node, value)
+    if problem is not None:
+        fault, hint = problem
         yield Violation(path, f"{key_path(path)}: {'the value' if node.secret else show(value)} {fault}", hint)
 
 
@@ -157,21 +160,21 @@ def _array(node: Array, value: Any, path: Path) -> Iterator[Violation]:
     if len(value) < node.min_items:
         yield Violation(path, f"{key_path(path)} is empty", f"leave the key out, or write {toml(node.example)}")
     seen = set()
-    for index, item in enumerate(value):
-        yield from _check(node.items, item, (*path, index))
-        identity = _identity(item) if node.unique else index
+    for index, member in enumerate(value):
+        yield from _check(node.items, member, (*path, index))
+        identity = _identity(member) if node.unique else index
         if identity in seen:
-            shown = "the value" if isinstance(item, (list, dict)) or _secret(node.items) else show(item)
+            shown = "the value" if isinstance(member, (list, dict)) or _secret(node.items) else show(member)
             yield Violation((*path, index), f"{key_path(path)}: {shown} is listed twice", "remove one of them")
         seen.add(identity)
 
 
 def _identity(value: Any) -> Hashable:
-    """Return a hashable stand-in: equal values have equal ones."""
+    """Return a hashable key: equal values have equal keys."""
     if isinstance(value, list):
         return (list, *map(_identity, value))
     if isinstance(value, dict):
-        return (dict, frozenset((key, _identity(item)) for key, item in value.items()))
+        return (dict, frozenset((key, _identity(member)) for key, member in value.items()))
     # JSON, unlike Python, tells true from 1.
     return (isinstance(value, bool), value)
 
@@ -184,11 +187,11 @@ def _names(node: Names, value: Any, path: Path) -> Iterator[Violation]:
         yield Violation(
             path, f"{table_name(path)} is empty", f"add for example [{key_path(path)}.{node.names.example}]"
         )
-    for key, item in value.items():
+    for key, member in value.items():
         fault = _text_fault(node.names, key)
         if fault is not None:
             yield Violation((*path, key), f"{table_name(path)}: the name {show(key)} {fault[0]}", fault[1], at_key=True)
-        yield from _check(node.values, item, (*path, key))
+        yield from _check(node.values, member, (*path, key))
 
 
 def _table(node: Table, value: Any, path: Path) -> Iterator[Violation]:
@@ -203,9 +206,9 @@ def _table(node: Table, value: Any, path: Path) -> Iterator[Violation]:
     if node.any_of and not any(key in value for key in node.any_of):
         tables = " nor ".join(f"[{key}]" for key in node.any_of)
         yield Violation(path, f"the spec has neither {tables}", node.missing, unusable=False)
-    for key, item in value.items():
+    for key, member in value.items():
         if key in node.keys:
-            yield from _check(node.keys[key], item, (*path, key))
+            yield from _check(node.keys[key], member, (*path, key))
         else:
             message = f"unknown key {show(key)} {within(path)}"
             yield Violation((*path, key), message, partial(_unknown, node, key), at_key=True)
@@ -244,9 +247,9 @@ class Checked:
     def __init__(self, document: Document, form: Table) -> None:
         self.document = document
         self._problems: list[tuple[SpecError, str | Callable[[], str | None] | None]] = []
-        found = violations(document.data, form)
-        self._unusable = frozenset(violation.path for violation in found if violation.unusable)
-        for violation in found:
+        faults = violations(document.data, form)
+        self._unusable = frozenset(violation.path for violation in faults if violation.unusable)
+        for violation in faults:
             self.problem(violation.path, violation.message, violation.hint, at_key=violation.at_key)
 
     def sound(self, *path: str | int) -> bool:
@@ -285,12 +288,12 @@ class Checked:
     def record(self, form: type[_Record], *table: str | int, **own: object) -> _Record:
         """Make the record of a table: a field has the sound value of its key, or its default; `own` are ready."""
         given = dict(own)
-        for one in keys_of(form):
-            if one.field not in own:
-                value = self.read(one.node, *table, *one.path)
+        for field in keys_of(form):
+            if field.field not in own:
+                value = self.read(field.node, *table, *field.path)
                 # a required key that is missing is a problem already, and none of what follows counts
-                if value is not None or one.default is NODEFAULT:
-                    given[one.field] = frozenset(value) if isinstance(one.default, frozenset) else value
+                if value is not None or field.default is NODEFAULT:
+                    given[field.field] = frozenset(value) if isinstance(field.default, frozenset) else value
         return form(**given)
 
     def read(self, node: Node, *path: str | int) -> Any:
@@ -304,12 +307,12 @@ class Checked:
                 return record(value)
             node = node.table if isinstance(value, dict) else node.text
         if isinstance(node, Array):
-            items = [self.read(node.items, *item) for item, _ in self.children(*path)]
+            items = [self.read(node.items, *member) for member, _ in self.children(*path)]
             return tuple(items if node.ordered else sorted(items))
         if isinstance(node, Names):
             name_of = node.names.read or str
             return MappingProxyType(
-                {name_of(item[-1]): self.read(node.values, *item) for item, _ in self.children(*path)}
+                {name_of(member[-1]): self.read(node.values, *member) for member, _ in self.children(*path)}
             )
         if isinstance(node, Table):
             return self.record(node.record, *path) if node.record else MappingProxyType(self.table(*path))

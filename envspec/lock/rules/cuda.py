@@ -210,7 +210,7 @@ def _unsupported_reason(case: LockedCase, variant: WheelVariant) -> str | None:
             known: Mapping[str, tuple[str, ...]] = dict(of_namespace(namespace, alone, [feature]))
             if not set(values) & set(known.get(feature, ())):
                 needed = " or ".join(str(Property(namespace, feature, value)) for value in values)
-                return f"needs {needed}, and the target has {alone.said}"
+                return f"needs {needed}, and the target has {alone.description}"
     return None
 
 

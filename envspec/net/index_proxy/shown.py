@@ -121,7 +121,7 @@ def of_releases(
     if machine is None or not found:
         return {version: representatives(releases[version]) for version in found}
     newest = sorted(found, reverse=True)[:MAX_RELEASES]
-    kept = {version_of(version): label for name, version, label in machine.kept if name == project}
+    kept = {version_of(version): label for name, version, label in machine.locked if name == project}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         choices = pool.map(lambda one: choose_wheels(releases[one], read, machine, kept.get(one)), newest)
         return dict(zip(newest, choices, strict=True))

@@ -198,7 +198,7 @@ def for_variants(
     known |= {package.name: package.version for package in found if package.version}
     versions = tuple((name, known[name]) for name in _BUILT_AGAINST if name in known)
     labels = tuple((name, *kept[name]) for name in variants if name in kept)
-    return replace(asked, variants=variants, machine=replace(machine, versions=versions, kept=labels))
+    return replace(asked, variants=variants, machine=replace(machine, versions=versions, locked=labels))
 
 
 def variant_notes(

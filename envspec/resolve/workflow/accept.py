@@ -48,7 +48,7 @@ from envspec.rules.build import OF_BUILDS
 from envspec.rules.case import apply_acceptances
 from envspec.rules.pins import judge_pins
 from envspec.rules.wheel_code import WheelBuild, locked_code
-from envspec.spec.model import Spec, Target, of_one
+from envspec.spec.model import Spec, Target, acceptance_key
 
 
 def accept(
@@ -126,7 +126,9 @@ def _explain(found: Sequence[Finding], solved: Solved) -> tuple[Finding, ...]:
 def _codes(*findings: Iterable[Finding]) -> frozenset[str]:
     """Collect the codes of findings, accepted ones included, and the same of their packages."""
     every = [finding for several in findings for finding in several]
-    return frozenset({one.code for one in every} | {of_one(one.code, one.package) for one in every if one.package})
+    return frozenset(
+        {one.code for one in every} | {acceptance_key(one.code, one.package) for one in every if one.package}
+    )
 
 
 def _accepted_codes(solved: Solved) -> frozenset[str]:

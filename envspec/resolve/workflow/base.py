@@ -24,7 +24,7 @@ def judge_on_base(spec: Spec, target: Target, base: Inventory, replaced: Collect
     """Judge a target on its base: the base by its inventory, and by the tables of releases what comes on top."""
     stay = {name for name, _ in base.packages_besides(replaced)}
     known = stay | {*FAMILY} if "torch" in stay else stay
-    verdict = judge(*_without(spec, target, known), told=False)
+    verdict = judge(*_without(spec, target, known), with_ways=False)
     torch = base.packages["torch"] if "torch" in stay else None
     there = KnownBase(base.python or "", base.glibc, base.cuda, torch, base.variables.get(ARCHITECTURES, ""))
     case = case_of(spec, target)

@@ -16,7 +16,7 @@ from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.resolve.pip.sources_needed import SourcesNeeded, names_needed, take_in_one_line
 from envspec.resolve.uv.errors import UNREACHABLE
-from envspec.spec.model import Located, NewerFor, Spec, of_one
+from envspec.spec.model import Located, NewerFor, Spec, acceptance_key
 
 SOLVES, SECONDS = 3, 10.0
 """Changed specs that one command solves, and the time in which it says no. Where the conflict itself took longer than
@@ -123,7 +123,7 @@ def _rank(error: EnvspecError, spec: Spec, names: Sequence[str]) -> tuple[int, i
     """What blocks more targets comes first, then what blocks more of what the spec asks for; of two that block as much,
     what other software can't change."""
     direct = {requirement_name(line.text) for target in spec.targets for line in spec.pip_dependencies(target)}
-    about = {*map(canonical_name, error.asked)}
+    about = {*map(canonical_name, error.requested)}
     blocked = len(about & direct) or 1 if about else len(direct)
     last = _LAST.index(error.code) if error.code in _LAST else -1
     return -len(error.targets or names), -blocked, last
@@ -131,7 +131,7 @@ def _rank(error: EnvspecError, spec: Spec, names: Sequence[str]) -> tuple[int, i
 
 def _loosenings(conflict: Unsatisfiable, spec: Spec) -> Iterator[Way]:
     """Yield, of what a conflict names, each requirement of the spec without its bounds."""
-    names = {*map(canonical_name, conflict.asked)}
+    names = {*map(canonical_name, conflict.requested)}
     for line in dict.fromkeys(line.text for target in spec.targets for line in spec.pip_dependencies(target)):
         name = requirement_name(line)
         if name in names and " @ " not in line and parse_requirement(line).specifier:
@@ -194,7 +194,7 @@ def apply_way(spec: Spec, way: Way, names: Collection[str]) -> Spec:
     there = {located.text for located in pip.dependencies}
     more = (Located(text, place) for text in way.more if text not in there)
     new_bounds = (Located(bound, place) for bound in way.bounds if bound not in known)
-    accept = {of_one(code, package) if package else code: "tried" for code, package in way.accept}
+    accept = {acceptance_key(code, package) if package else code: "tried" for code, package in way.accept}
 
     of_any_day = (NewerFor(name, of_index=False, bound=None, reason="tried") for name in way.of_any_day)
 

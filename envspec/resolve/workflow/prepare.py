@@ -189,7 +189,7 @@ def prepare(
 
     def verdict_on(target: Target) -> Verdict:
         base = inventories.get(target.platform)
-        return judge_on_base(spec, target, base, replaced) if base else judge(spec, target, told=False)
+        return judge_on_base(spec, target, base, replaced) if base else judge(spec, target, with_ways=False)
 
     verdicts = [verdict_on(target) for target in targets]
     of_rules = merge_findings((t.name, verdict.findings) for t, verdict in zip(targets, verdicts, strict=True))
@@ -257,7 +257,7 @@ def _prepare(
     known: Corrections,
 ) -> Prepared:
     bounds = _torch_bounds(verdict)
-    by_conda = verdict.wanted is not None and verdict.wanted.channel == "conda"
+    by_conda = verdict.requirement is not None and verdict.requirement.channel == "conda"
     for_conda = (f"pytorch {bounds}",) if bounds and by_conda else ()
     return Prepared(
         target=target,
@@ -274,10 +274,10 @@ def _prepare(
 
 def _torch_bounds(verdict: Verdict) -> str:
     """Give the clauses that admit only the torch releases that work; empty where the newest one works."""
-    if verdict.wanted is None or not verdict.narrowed:
+    if verdict.requirement is None or not verdict.narrowed:
         return ""
     newest, oldest = verdict.feasible[0], verdict.feasible[-1]
-    by_conda = verdict.wanted.channel == "conda"
+    by_conda = verdict.requirement.channel == "conda"
     known = conda_builds.versions() if by_conda else [release.version for release in torch_builds.releases()]
     first, last = torch_builds.order(oldest), torch_builds.order(newest)
     between = [version for version in known if first < torch_builds.order(version) < last]

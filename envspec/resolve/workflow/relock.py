@@ -451,7 +451,7 @@ def _place_of(spec: Spec, refused: EnvspecError) -> Place | None:
     terms = [spec.pip_terms(target) for target in targets]
     lines = [located for target in targets for located in spec.pip_dependencies(target)]
     lines += [located for one in terms for located in (*one.overrides, *one.constraints)]
-    for name in map(canonical_name, refused.asked):
+    for name in map(canonical_name, refused.requested):
         for located in lines:
             if requirement_name(located.text) == name:
                 return located.place

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from support.examples import examples
 
-from envspec.base.cache import KEPT, KINDS, CacheContents, CacheLimit, Entry, to_prune
+from envspec.base.cache import KINDS, RETAINED_KINDS, CacheContents, CacheLimit, Entry, to_prune
 
 NOW = 1_800_000_000.0
 DAY = 86400.0
@@ -33,7 +33,7 @@ def test_by_age_goes_any_kind() -> None:
 
 
 def test_results_and_what_is_tiny_dont_make_room() -> None:
-    entries = [entry(kind, 100, 9, kind) for kind in KEPT if kind != "scratch"] + [entry("a", 1, 0)]
+    entries = [entry(kind, 100, 9, kind) for kind in RETAINED_KINDS if kind != "scratch"] + [entry("a", 1, 0)]
     assert names(to_prune(entries, CacheLimit(most=0), NOW)) == ["a"]
 
 
@@ -71,5 +71,5 @@ def test_what_is_left_fits_or_could_not_go(entries: list[Entry], most: int, age:
     gone = to_prune(entries, CacheLimit(older_than=age, most=most), NOW)
     assert len(gone) <= len(entries) and all(one in entries for one in gone)
     left = CacheContents(tuple(entries)).size - CacheContents(gone).size
-    movable = [one for one in entries if one.kind not in KEPT and one.size and one not in gone]
+    movable = [one for one in entries if one.kind not in RETAINED_KINDS and one.size and one not in gone]
     assert left <= most or not movable

@@ -56,7 +56,7 @@ def test_a_name_without_a_verb_goes_with_the_one_before() -> None:
         Clause("requires", "a", "==1", "c", ">=2"),
         Clause("requires", other="a"),
     )
-    assert read.asked == ("a",) and read.packages == {"a", "b", "c"}
+    assert read.requested == ("a",) and read.packages == {"a", "b", "c"}
 
 
 def test_of_what_is_unread_all_words_may_be_packages() -> None:

@@ -122,7 +122,7 @@ def test_what_a_neighbour_of_torch_notes(reader: WheelReader, requirement: str, 
 def test_the_flags_of_torch_are_those_of_the_table(reader: WheelReader, version: str, python: str) -> None:
     says, fetched = asked(reader, f"torch=={version}", "code", python)
     (row,) = builds(version, platform="linux-64", variant=pypi_variant(version, "linux-64"))
-    assert says.code is not None and says.code.said
+    assert says.code is not None and says.code.listed
     assert [(one.sm, one.ptx) for one in says.code.libraries] == [(row.sm, row.ptx)]
     assert fetched <= 12e6
 

@@ -149,6 +149,6 @@ def test_markers_of_torch_and_of_wheels_are_judged_for_the_exact_python() -> Non
     text = f"[env]\npython = '3.12'\n[pip]\ndependencies = [{lines}]\n[targets.a]\n{LINUX}\n"
     spec = parse_spec(text, "specs/demo.toml")
     (early,) = prepare(spec_case(spec), spec.targets)
-    assert early.verdict.wanted is None
+    assert early.verdict.requirement is None
     with pytest.raises(SpecError, match=r"doesn't run on linux-64"):
         prepare(spec_case(replace(spec, python_builds={"linux-64": "3.12.12"})), spec.targets)
