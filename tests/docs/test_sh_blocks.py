@@ -9,7 +9,7 @@ import click
 import pytest
 from sh_blocks import HOW_TOS, Command, blocks, commands, pages
 
-from envspec.cli.main import COMMANDS
+from envspec.cli.main import COMMANDS, cli
 
 ELSEWHERE = {
     "apptainer": "tests/e2e/test_apptainer_image.py, where Apptainer is",
@@ -59,7 +59,7 @@ def misread(command: Command) -> str | None:
         return "unknown command"
     program: click.Command = import_module(f"envspec.cli.{name.replace('-', '_')}").command
     try:
-        parser = program.make_parser(click.Context(program, info_name=name))
+        parser = program.make_parser(click.Context(program, info_name=name, **cli.context_settings))
         parser.parse_args(list(arguments))
     except click.UsageError as error:
         return error.format_message()

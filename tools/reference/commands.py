@@ -45,7 +45,8 @@ class CommandPage:
 
 def page_of(name: str) -> CommandPage:
     """Return what one command says of itself."""
-    root = click.Context(cli, info_name="envspec")
+    # click keeps the help option that a command gets with its first context
+    root = click.Context(cli, info_name="envspec", **cli.context_settings)
     command = cli.get_command(root, name)
     assert command is not None, name
     context = click.Context(command, info_name=name, parent=root)

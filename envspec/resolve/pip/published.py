@@ -65,12 +65,12 @@ class Published(Struct, frozen=True, eq=False):
             return held_releases(request, index, name) if from_facts and name in FAMILY else of(name)
 
         @cache
-        def find_admitted(name: str) -> Sequence[Release]:
+        def page_within_spec(name: str) -> Sequence[Release]:
             if name == "torch" and (from_facts or index.constraints):
                 return all_releases(asked)
             return admitted_releases(name, asked, of)
 
-        return RequestPages(releases, find_admitted, cache(partial(self._requires, request, index)))
+        return RequestPages(releases, page_within_spec, cache(partial(self._requires, request, index)))
 
     def extras(self, request: Request, index: TorchIndex, name: str, version: str) -> frozenset[str]:
         """List the extras of a release; none where its METADATA can't be read."""
