@@ -15,13 +15,13 @@ from tempfile import TemporaryDirectory
 
 from msgspec.structs import replace
 
+from envspec.artifacts.conda_archives import CondaArchives, installs_modules
+from envspec.artifacts.wheel_inspector import THREADS
 from envspec.base.errors import IndexFailure
 from envspec.base.progress import Progress
 from envspec.lock.model import Pin
 from envspec.lock.store import LockFolder
-from envspec.resolve.conda.archives import CondaArchives, installs_modules
 from envspec.resolve.conda.setup import conda_resolver
-from envspec.resolve.wheels.inspector import THREADS
 from envspec.spec.parse import load_spec
 
 

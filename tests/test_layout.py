@@ -15,7 +15,7 @@ TOOLS = PACKAGE.parent / "tools"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("base.conflict",),
-    ("base.errors", "base.redact", "base.progress", "base.codes", "base.records"),
+    ("base.errors", "base.redact", "base.codes", "base.records"),
     ("base.documents", "base.places"),
     (
         "base.finding",
@@ -27,7 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "base.extras",
         "prove.rungs",
     ),
-    ("base.reader", "base.html_page"),
+    ("base.reader", "base.html_page", "base.progress"),
     ("base.user_config",),
     ("base.settings", "base.open_folder", "base.scratch", "facts"),
     ("base.atomic", "base.plain_files", "binaries", "base.cache"),
@@ -36,6 +36,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("net",),
     ("resolve.uv", "lock.signing"),
     ("lock",),
+    ("artifacts",),
     ("resolve", "prove.doctor", "review.git", "export", "review.policy", "review.annotations"),
     (
         "resolve.workflow",
@@ -48,7 +49,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "prove.compiles",
     ),
     ("prove.proof",),
-    ("review.report", "draft", "install.environments", "image"),
+    ("review.report", "review.outdated", "draft", "install.environments", "image"),
     ("app",),
     ("cli", "library", "pytest_plugin"),
     ("__main__",),
@@ -142,7 +143,7 @@ ONLY: dict[str, tuple[str, ...]] = {
             "lock.inputs",
             "lock.variant_build",
             "lock.toml_text",
-            "lock.conda_files",  # a pin's address in its channel
+            "artifacts",
         ),
     ),
 }

@@ -112,7 +112,7 @@ FOLDERS = {
     "install/project.py": "out scratch",  # both are scratch folders
     "pytest_plugin.py": "programs.HERE",  # the user's own paths, to envspec
     "resolve/pip/compile.py": "folder",  # a scratch folder
-    "resolve/pip/source.py": "folder",  # a scratch folder, or a checkout that envspec made in one
+    "artifacts/sdist/source.py": "folder",  # a scratch folder, or a checkout that envspec made in one
     "lock/signing/ssh_keygen.py": "folder",  # the root, or a temporary folder
     "prove/smoke/run/process.py": "command.cwd or programs.ROOT",
     "prove/smoke/run/case.py": "HERE",  # the user's own paths, to envspec

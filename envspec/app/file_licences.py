@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Sequence
 
 from envspec.app.collecting import collect
+from envspec.artifacts.metadata import Metadata, MetadataCache, MetadataReader, cache_key
+from envspec.artifacts.sdist.static_source import StaticReader
 from envspec.base.finding import Finding
 from envspec.base.progress import Progress
 from envspec.base.settings import load_settings
@@ -15,8 +17,6 @@ from envspec.lock.model import Artifact, LockedTarget, Pin
 from envspec.net.connections import index_fetcher
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.conda.setup import as_pin, conda_resolver, records_of
-from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, cache_key
-from envspec.resolve.pip.static_source import StaticReader
 from envspec.resolve.uv.answer import FoundFile
 from envspec.review.policy.judge import judge_licences
 from envspec.review.policy.model import Policy

@@ -27,7 +27,10 @@ from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.setup import pip_resolver
 from envspec.resolve.pip.solve import PipResolver
 from envspec.resolve.workflow.keep import Upgrade
-from envspec.resolve.workflow.outdated import (
+from envspec.resolve.workflow.prepare import NotAfter
+from envspec.resolve.workflow.relock import RelockRequest, relock
+from envspec.resolve.workflow.solve import Resolvers
+from envspec.review.outdated import (
     BetterVariant,
     Differing,
     Newer,
@@ -41,9 +44,6 @@ from envspec.resolve.workflow.outdated import (
     list_releases,
     offered_variant,
 )
-from envspec.resolve.workflow.prepare import NotAfter
-from envspec.resolve.workflow.relock import RelockRequest, relock
-from envspec.resolve.workflow.solve import Resolvers
 from envspec.spec.model import Spec
 from envspec.spec.newer import bounds, with_moments_of_now
 

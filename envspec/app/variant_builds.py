@@ -11,6 +11,7 @@ from msgspec import Struct
 from packaging.version import Version
 
 from envspec.app.builds import PLATFORMS, WantedBuilds
+from envspec.artifacts.urls import index_address
 from envspec.base.errors import AnswerNo, IndexFailure, InputError
 from envspec.base.redact import redact
 from envspec.base.settings import load_settings
@@ -27,7 +28,6 @@ from envspec.packages.tags import wheel_fits
 from envspec.packages.variant_choice import CUDA_LOWER, CUDA_UPPER, SM_ARCH, TargetMachine, of_namespace
 from envspec.packages.variants import NVIDIA, InvalidVariants, Variants, read_name, read_property, variants_file
 from envspec.packages.version_numbers import numbers
-from envspec.resolve.artifact_urls import index_address
 from envspec.spec.forms import PYTHONS
 
 _GLIBC = "2.99"

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+from msgspec import Struct, field
+
+from envspec.base.texts import printable
 
 
 class Progress:
@@ -32,3 +37,26 @@ class Progress:
     def fetching(self, file: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:
         """Wrap a download of so many bytes, where that is known; what it gives takes the number of those that came."""
         return nullcontext(lambda count: None)
+
+
+class Counting(Struct):
+    """A counter of readings, for a progress that several threads report to."""
+
+    progress: Progress
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _done: int = 0
+    _total: int = 0
+
+    @contextmanager
+    def step(self, what: str) -> Iterator[None]:
+        """Wrap the reading of one artifact. `what` says what is done with it, should it take long."""
+        self._count(0, 1)
+        with self.progress.doing(printable(what)):
+            yield
+        self._count(1, 0)
+
+    def _count(self, done: int, total: int) -> None:
+        with self._lock:
+            self._done += done
+            self._total += total
+        self.progress.count(self._done, self._total)

@@ -17,7 +17,7 @@ from envspec.cli.console import say, wants_json, warn
 from envspec.cli.table import align, heading
 
 if TYPE_CHECKING:
-    from envspec.resolve.workflow.outdated import Newer, TargetHorizon
+    from envspec.review.outdated import Newer, TargetHorizon
     from envspec.rules.horizon import Advance
 
 EPILOG = """\b

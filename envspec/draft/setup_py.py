@@ -7,11 +7,11 @@ import configparser
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from envspec.artifacts.sdist.setup_py import is_call, literal, literals_of, requirement_lines
 from envspec.base.documents import Unreadable, read_python
 from envspec.base.errors import Place
 from envspec.draft.gather import Gathered
 from envspec.draft.requirements_txt import RequirementsReader
-from envspec.resolve.pip.setup_py import is_call, literal, literals_of, requirement_lines
 from envspec.review.diff.foreign.shape import Malformed
 
 

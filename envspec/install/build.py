@@ -22,6 +22,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from envspec.artifacts.sdist.static_source import runs_code
 from envspec.base.cache import touch
 from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import AnswerNo, EnvspecError, InputError, LockError, ToolError
@@ -48,7 +49,6 @@ from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import is_requirement
 from envspec.resolve.pip.answer import prefix
-from envspec.resolve.pip.static_source import runs_code
 from envspec.resolve.uv.errors import build_failure, machine_error
 from envspec.resolve.uv.program import Uv
 from envspec.rules.case import hint_to_keep, of_target

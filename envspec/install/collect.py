@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
+from envspec.artifacts.urls import artifact_urls
 from envspec.base.errors import IndexFailure, InputError
 from envspec.base.settings import Settings, split_credentials
 from envspec.base.storage import CACHE, ELSEWHERE, storage_error
@@ -27,7 +28,6 @@ from envspec.net.fetch import Fetcher, local_path
 from envspec.net.file_store import FileStore, OnBytes, WantedFile, refuse_other, refuse_unfit, sha256_of
 from envspec.net.simple_page import read_page
 from envspec.packages.variants import read_name
-from envspec.resolve.artifact_urls import artifact_urls
 from envspec.spec.model import Spec
 
 _WORKERS = 16

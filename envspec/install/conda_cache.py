@@ -23,6 +23,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from envspec.artifacts.conda_archives import is_whole, mark_of, open_archive
 from envspec.base.errors import EnvspecError, IndexFailure, StorageError
 from envspec.base.flock import hold
 from envspec.base.places import stranger, this_user
@@ -47,7 +48,6 @@ from envspec.net.fetch import origin_of
 from envspec.net.file_store import sha256_of
 from envspec.net.transport import Patience
 from envspec.packages.archive_entries import path_fault
-from envspec.resolve.conda.archives import is_whole, mark_of, open_archive
 
 if TYPE_CHECKING:
     from rattler import RepoDataRecord

@@ -36,7 +36,7 @@ class Artifact(Struct, frozen=True):
 
     `size` is in bytes, None where no index says it. `url` is set only for a direct-URL requirement. `md5` is conda's.
     `inert`: it is a source whose build runs no code of its own, so that `allow-source` needn't name it
-    (`envspec.resolve.pip.inert`).
+    (`envspec.artifacts.sdist.inert`).
     """
 
     file: str

@@ -1,1 +1,1 @@
-"""A target to pins: `pip/` with uv, `conda/` with rattler, `torch_index/` from the facts, `wheels/` from wheels."""
+"""A target to pins: `pip/` with uv, `conda/` with rattler, `torch_index/` from the facts."""

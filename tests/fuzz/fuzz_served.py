@@ -12,6 +12,11 @@ import urllib3
 from fuzz_given import lines, parts, text
 from fuzz_guard import Parser
 
+from envspec.artifacts.conda_archives import is_panic
+from envspec.artifacts.metadata import Metadata, MetadataCache, MetadataReader, metadata_text, parse_metadata
+from envspec.artifacts.sdist.source import _unpack
+from envspec.artifacts.sdist.static_source import Content, facts_of, parse_requires, read_content
+from envspec.artifacts.wheel_reader import Unread, WheelReader, WheelSays, WheelStore
 from envspec.base.errors import EnvspecError
 from envspec.base.settings import split_credentials
 from envspec.binaries.elf import X86_64, MalformedElf, read_dynamic
@@ -37,16 +42,11 @@ from envspec.packages.variant_markers import for_variant
 from envspec.packages.variants import InvalidVariants, WheelOfVariant, read_name, read_variants
 from envspec.prove.link.model import WheelFacts
 from envspec.prove.link.store import LinkStore
-from envspec.resolve.conda.archives import is_panic
 from envspec.resolve.conda.solve import unsatisfiable
 from envspec.resolve.pip.edges import active_lines
-from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, metadata_text, parse_metadata
 from envspec.resolve.pip.request import Request
-from envspec.resolve.pip.source import _unpack
-from envspec.resolve.pip.static_source import Content, facts_of, parse_requires, read_content
 from envspec.resolve.uv.answer import FoundFile, read_pylock
 from envspec.resolve.uv.errors import failure
-from envspec.resolve.wheels.reader import Unread, WheelReader, WheelSays, WheelStore
 from envspec.review.audit.learn import file_facts
 from envspec.review.audit.model import PublishedRelease
 from envspec.review.audit.osv import parse_answer

@@ -15,11 +15,11 @@ from support.index import Answer, Fault, Index, _Handler, circle, dripping
 from support.machine import Machine, cpu
 from support.packages import wheel
 
+from envspec.artifacts.wheel_reader import Question, Unread, WheelReader, WheelSays, WheelStore
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
 from envspec.net.limits import Limits
 from envspec.resolve.uv.answer import FoundFile
-from envspec.resolve.wheels.reader import Question, Unread, WheelReader, WheelSays, WheelStore
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 APP = wheel("app", "1.0", padding=1 << 20, files={"shared.py": b"app = 1\n"})

@@ -10,10 +10,10 @@ from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import Dist, metadata_text, sdist, wheel
 
+from envspec.artifacts.metadata import MetadataCache, MetadataReader
+from envspec.artifacts.sdist.static_source import StaticReader
 from envspec.base.errors import IndexFailure
 from envspec.net.fetch import Fetcher
-from envspec.resolve.pip.metadata import MetadataCache, MetadataReader
-from envspec.resolve.pip.static_source import StaticReader
 from envspec.resolve.uv.answer import FoundFile
 
 GENUINE = wheel("victim", "1.0", "beta", licence="MIT")

@@ -16,13 +16,13 @@ from support.index import Answer, Index, endless, lying_range
 from support.machine import Machine, cpu
 from support.packages import Dist, wheel
 
+from envspec.artifacts.metadata import MetadataCache, MetadataReader
 from envspec.base.errors import IndexFailure
 from envspec.net import limits
 from envspec.net.body import Pace
 from envspec.net.fetch import Fetcher
 from envspec.net.remote_file import DamagedFile
 from envspec.net.simple_page import parse_page
-from envspec.resolve.pip.metadata import MetadataCache, MetadataReader
 from envspec.resolve.uv.answer import FoundFile
 
 SMALL = limits.Limits(

@@ -14,6 +14,7 @@ import yaml
 from support.growth import TooSlow, grows_linearly
 from support.matrix import by_day
 
+from envspec.artifacts.metadata import parse_metadata
 from envspec.base.documents import Unreadable, read_python
 from envspec.base.redact import has_credentials, redact, without_credentials
 from envspec.base.texts import printable
@@ -27,7 +28,6 @@ from envspec.packages.conda import _LOWEST, admits
 from envspec.packages.other_formats import format_of
 from envspec.packages.requirement import canonical_name, head_of, parse_marker, parse_requirement, published_requirement
 from envspec.packages.tags import marker_environment
-from envspec.resolve.pip.metadata import parse_metadata
 from envspec.resolve.uv.errors import failure
 from envspec.review.diff.foreign import (
     conda_lock,

@@ -14,11 +14,11 @@ from support.index import Index
 from support.packages import wheel
 from uv import find_uv_bin
 
+from envspec.artifacts.metadata import parse_metadata
 from envspec.packages.edges import Markers
 from envspec.packages.python_range import binding_range
 from envspec.packages.requirement import published_requirement
 from envspec.packages.tags import takes_python
-from envspec.resolve.pip.metadata import parse_metadata
 from envspec.resolve.uv.program import find_uv
 
 VERSIONS = ("0.9", "1.0", "1.0.1", "1.1", "2.0", "2.1", "5.0", "5.0.1", "5.1")

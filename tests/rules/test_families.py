@@ -7,10 +7,10 @@ from support.cubins import cubin
 from support.packages import wheel
 from test_pin_verdicts import spec_of
 
+from envspec.artifacts.wheel_inspector import build_questions
+from envspec.artifacts.wheel_reader import WheelSays, answers
 from envspec.binaries.wheel import open_wheel
 from envspec.lock.model import Artifact, Pin
-from envspec.resolve.wheels.inspector import build_questions
-from envspec.resolve.wheels.reader import WheelSays, answers
 from envspec.rules.pins import PinnedVersions, judge_pins
 from envspec.rules.wheel_code import WheelBuild
 

@@ -5,8 +5,8 @@ import tarfile
 import zipfile
 from collections.abc import Mapping
 
+from envspec.artifacts.sdist.static_source import Content, SourceFacts, facts_of, read_content
 from envspec.net.fetch import Stream
-from envspec.resolve.pip.static_source import Content, SourceFacts, facts_of, read_content
 from envspec.resolve.uv.answer import FoundFile
 from stacks.packed import release
 

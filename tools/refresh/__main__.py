@@ -28,6 +28,8 @@ import click
 import envspec.facts
 import envspec.packages
 from envspec.app.inputs import read_lock
+from envspec.artifacts.metadata import Metadata, MetadataCache, MetadataReader
+from envspec.artifacts.urls import index_address
 from envspec.base.documents import Unreadable, read_json
 from envspec.base.errors import EnvspecError, IndexFailure, InputError, Place
 from envspec.base.settings import Settings, load_settings, split_credentials
@@ -45,8 +47,6 @@ from envspec.net.simple_page import parse_page
 from envspec.prove.link.model import WheelFacts
 from envspec.prove.link.store import MACHINES, SHIPPED, LinkStore, pack
 from envspec.prove.link.system import is_read
-from envspec.resolve.artifact_urls import index_address
-from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader
 from envspec.resolve.uv.answer import FoundFile
 from tools.refresh import conda_names_table, conda_table, edition, most_used_table, python_builds_table, torch_table
 from tools.refresh.host_code_table import refreshed_host_code

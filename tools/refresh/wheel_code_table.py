@@ -11,10 +11,10 @@ import msgspec
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import Version
 
+from envspec.artifacts.wheel_reader import WheelSays
 from envspec.binaries.build_notes import build_notes
 from envspec.binaries.device_code import device_code
 from envspec.packages.requirement import canonical_name
-from envspec.resolve.wheels.reader import WheelSays
 from tools.refresh.published import PLATFORMS, PublishedFile, ReadableIndex
 
 _AS_OF = re.compile(r'^as-of = "[^"]*"$', re.M)

@@ -32,7 +32,7 @@ def file_urls(
 
         urls |= urls_in_channels(conda, channel_urls({channel_of(pin)[0] for pin in conda}, spec, env))
     if pip:
-        from envspec.resolve.artifact_urls import artifact_urls
+        from envspec.artifacts.urls import artifact_urls
 
         urls |= artifact_urls(pip, spec, env, on_page)
     return urls
@@ -43,7 +43,7 @@ def index_addresses(names: Iterable[str], spec: Spec, env: Mapping[str, str]) ->
 
     Raises what `index_address` raises.
     """
-    from envspec.resolve.artifact_urls import index_address
+    from envspec.artifacts.urls import index_address
 
     settings = load_settings(env)
     flat = {name: settings.flat_url(name, urls[0]) for name, urls in spec.flat_pages.items()}

@@ -9,6 +9,7 @@ from datetime import timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envspec.artifacts.conda_archives import CONDA_CACHE, CondaArchives
 from envspec.base.errors import InputError, StorageError
 from envspec.base.extras import require_extra
 from envspec.base.progress import Progress
@@ -17,7 +18,6 @@ from envspec.base.settings import Settings, load_settings
 from envspec.lock.model import Pin
 from envspec.net.connections import patience_of
 from envspec.net.limits import LIMITS
-from envspec.resolve.conda.archives import CONDA_CACHE, CondaArchives
 from envspec.resolve.conda.channels import (
     CondaConfig,
     apart,

@@ -13,6 +13,9 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from envspec.artifacts.metadata import Metadata, MetadataReader, metadata_of, metadata_text, of_variant, release_of
+from envspec.artifacts.sdist.source import SourceReader
+from envspec.artifacts.sdist.static_source import StaticReader
 from envspec.base.conflict import Conflict
 from envspec.base.errors import (
     AnswerNo,
@@ -25,6 +28,7 @@ from envspec.base.errors import (
     about,
 )
 from envspec.base.finding import Finding
+from envspec.base.progress import Counting
 from envspec.base.redact import redact
 from envspec.base.texts import printable
 from envspec.facts.corrections import Correction, Corrections
@@ -40,14 +44,11 @@ from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.stated import StatedMetadata, find_metadata
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.edges import active_lines, reachable_packages, two_answers
-from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, metadata_text, of_variant, release_of
 from envspec.resolve.pip.newest import Asks, Releases, asks_of, newer_than, skipped_releases, suits_target, wheels_fit
 from envspec.resolve.pip.pins import complete_metadata, file_to_install
-from envspec.resolve.pip.reading import Counting, Reading
+from envspec.resolve.pip.reading import Reading
 from envspec.resolve.pip.request import Request
-from envspec.resolve.pip.source import SourceReader
 from envspec.resolve.pip.sources_needed import NeededSource, SourcesNeeded, needed_source
-from envspec.resolve.pip.static_source import StaticReader
 from envspec.resolve.uv.answer import Found, FoundFile
 
 # METADATA for the index proxy: of wheels, of sources that may be built, and of those that may not.
@@ -76,7 +77,7 @@ class Describer(Struct):
         needs no build. Raises IndexFailure or ToolError."""
         file = found_file(address)
         if file.sha256 is None and self.hashes is not None:
-            with self.counting.one(f"hashing {file.file}"):
+            with self.counting.step(f"hashing {file.file}"):
                 file = with_hash(file, self.hashes)
         if address.fault is not None:
             raise IndexFailure(
@@ -100,13 +101,13 @@ class Describer(Struct):
             return metadata_text(self.sources.static.read(file, name, version).metadata)
 
     def _of_wheel(self, file: FoundFile, sidecar: bool) -> Metadata:
-        with self.counting.one(f"reading {file.file}"):
+        with self.counting.step(f"reading {file.file}"):
             return self.wheels.read(file, sidecar=sidecar)
 
     def _of_build(self, file: FoundFile, name: str, version: str) -> Metadata:
         folder = self.scratch / f"build-{next(self._numbers)}"
         folder.mkdir(parents=True)
-        with self.counting.one(f"reading {file.file}, and building its metadata where it must be"), about(name):
+        with self.counting.step(f"reading {file.file}, and building its metadata where it must be"), about(name):
             return self.sources.read_sdist(file, name, version, folder)
 
 

@@ -15,25 +15,10 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.errors import InternalError, OutsideError, SpecError, Unsatisfiable, about
-from envspec.base.finding import Finding
-from envspec.facts import wheels
-from envspec.facts.cuda_stack import TORCH as TORCHES, stack_of
-from envspec.lock.model import BuildPin, Pin
-from envspec.packages.names import normalise_requirement, requirement_name
-from envspec.packages.requirement import parse_requirement
-from envspec.packages.version_numbers import numbers_in
-from envspec.resolve.pip.answer import Describer, in_own_addresses
-from envspec.resolve.pip.build_imports import TORCH, BuildLacks, list_names
-from envspec.resolve.pip.compile import UvCompile, UvIndex, compile_request
-from envspec.resolve.pip.indexes import UvIndexes
-from envspec.resolve.pip.metadata import Metadata, cache_key
-from envspec.resolve.pip.pins import file_to_install
-from envspec.resolve.pip.pyproject import build_requires
-from envspec.resolve.pip.reading import Counting
-from envspec.resolve.pip.request import Request, with_constraints
-from envspec.resolve.pip.solve import PipResolver
-from envspec.resolve.pip.source import (
+from envspec.artifacts.metadata import Metadata, cache_key
+from envspec.artifacts.sdist.build_imports import TORCH, BuildLacks, list_names
+from envspec.artifacts.sdist.pyproject import build_requires
+from envspec.artifacts.sdist.source import (
     PYTHON,
     BuildFailed,
     BuildIndex,
@@ -42,8 +27,23 @@ from envspec.resolve.pip.source import (
     causes_behind,
     url_requirement_error,
 )
-from envspec.resolve.pip.static_source import FolderFacts, SourceFacts
-from envspec.resolve.pip.unpacked_source import UnpackedSource, missing_module
+from envspec.artifacts.sdist.static_source import FolderFacts, SourceFacts
+from envspec.artifacts.sdist.unpacked_source import UnpackedSource, missing_module
+from envspec.base.errors import InternalError, OutsideError, SpecError, Unsatisfiable, about
+from envspec.base.finding import Finding
+from envspec.base.progress import Counting
+from envspec.facts import wheels
+from envspec.facts.cuda_stack import TORCH as TORCHES, stack_of
+from envspec.lock.model import BuildPin, Pin
+from envspec.packages.names import normalise_requirement, requirement_name
+from envspec.packages.requirement import parse_requirement
+from envspec.packages.version_numbers import numbers_in
+from envspec.resolve.pip.answer import Describer, in_own_addresses
+from envspec.resolve.pip.compile import UvCompile, UvIndex, compile_request
+from envspec.resolve.pip.indexes import UvIndexes
+from envspec.resolve.pip.pins import file_to_install
+from envspec.resolve.pip.request import Request, with_constraints
+from envspec.resolve.pip.solve import PipResolver
 from envspec.resolve.uv.errors import build_failure
 
 
@@ -221,7 +221,7 @@ class _Builds(Struct):
         return self._required[key]
 
     def _read_requires(self, wanted: BuildWanted) -> tuple[tuple[str, ...], bool]:
-        with self.counting.one(f"asking what the build of {wanted.release} requires"):
+        with self.counting.step(f"asking what the build of {wanted.release} requires"):
             if not (facts := self._facts(wanted.pin)).asks:
                 return facts.builds, True
             source = self._source(wanted.pin)

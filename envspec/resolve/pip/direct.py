@@ -18,8 +18,11 @@ from msgspec.structs import replace
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from envspec.artifacts.metadata import Metadata, MetadataReader, cache_key, metadata_of
+from envspec.artifacts.sdist.source import SourceReader
 from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import IndexFailure, SpecError, about
+from envspec.base.progress import Counting
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
 from envspec.base.storage import storage_error
@@ -31,10 +34,7 @@ from envspec.packages.edges import ByExtra, Markers, reach
 from envspec.packages.requirement import canonical_name, head_of, parse_requirement
 from envspec.packages.stated import StatedMetadata
 from envspec.resolve.pip.edges import requirement_of
-from envspec.resolve.pip.metadata import Metadata, MetadataReader, cache_key, metadata_of
-from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.request import Request
-from envspec.resolve.pip.source import SourceReader
 from envspec.resolve.uv.answer import FoundFile
 
 _SCHEMA = 2
@@ -127,7 +127,7 @@ class DirectReader(Struct):
                 f"{redact(str(requirement))} names no folder of an archive: {printable(below)}",
                 hint="give #subdirectory=<folder>, from the archive's top folder, in letters, digits, `.`, `_`, `-`",
             ).with_packages(name)
-        with self.counting.one(f"reading {redact(url)}"), about(name):
+        with self.counting.step(f"reading {redact(url)}"), about(name):
             file = _file_name(url, name, allowed)
             try:
                 if "sha256" in fragment:

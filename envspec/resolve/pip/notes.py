@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from msgspec import Struct
 
+from envspec.artifacts.sdist.static_source import StaticReader
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.texts import printable
 from envspec.lock.model import Pin
@@ -17,7 +18,6 @@ from envspec.resolve.pip.newest import Releases
 from envspec.resolve.pip.pins import file_to_install, variant_notes
 from envspec.resolve.pip.problem import Subject
 from envspec.resolve.pip.request import Request
-from envspec.resolve.pip.static_source import StaticReader
 from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.uv.answer import Found
 

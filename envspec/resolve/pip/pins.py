@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
+from envspec.artifacts.metadata import Metadata
 from envspec.base.errors import Infeasible
 from envspec.base.finding import Finding
 from envspec.base.redact import without_credentials
@@ -22,7 +23,6 @@ from envspec.packages.python_range import binding_range
 from envspec.packages.requirement import EXTRA_MARKER, canonical_name, published_requirement
 from envspec.packages.tags import ReleaseFile, choose_file
 from envspec.resolve.pip.edges import for_other_cuda
-from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.newest import Releases, is_sole, newer
 from envspec.resolve.pip.reading import Description, Reading
 from envspec.resolve.pip.request import Request

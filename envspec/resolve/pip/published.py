@@ -9,6 +9,7 @@ from functools import cache, lru_cache, partial
 from msgspec import Struct
 from msgspec.structs import replace
 
+from envspec.artifacts.metadata import Metadata, MetadataReader, cache_key, parse_metadata
 from envspec.base.errors import OutsideError
 from envspec.facts import wheels
 from envspec.facts.wheels import FAMILY
@@ -17,7 +18,6 @@ from envspec.packages.edges import markers_of
 from envspec.resolve.pip.edges import active_lines
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.leads import LeadCase, Requires
-from envspec.resolve.pip.metadata import Metadata, MetadataReader, cache_key, parse_metadata
 from envspec.resolve.pip.newest import Releases, admitted_releases
 from envspec.resolve.pip.pins import complete_metadata, extras_of
 from envspec.resolve.pip.request import Request

@@ -4,18 +4,19 @@ other targets."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from envspec.artifacts.metadata import Metadata, MetadataReader, metadata_of, of_variant, parse_metadata
+from envspec.artifacts.sdist.source import SourceReader
 from envspec.base.errors import InternalError, OutsideError, SpecError, about
-from envspec.base.progress import Progress
+from envspec.base.progress import Counting
 from envspec.base.redact import redact
-from envspec.base.texts import printable
 from envspec.facts import wheels
 from envspec.lock.model import Artifact, WheelVariant
 from envspec.net.index_proxy.address import variant_text
@@ -23,9 +24,7 @@ from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.address import Address, parse_address
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.packages.stated import StatedMetadata, find_metadata
-from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, of_variant, parse_metadata
 from envspec.resolve.pip.request import Request
-from envspec.resolve.pip.source import SourceReader
 from envspec.resolve.uv.answer import Found, FoundFile
 from envspec.resolve.uv.errors import UnmetImport
 
@@ -36,29 +35,6 @@ measured, each costs 5 s."""
 Description = tuple[Metadata, Artifact | None]
 """A package's metadata, and the file that a target installs (None for git)."""
 Stated = tuple[StatedMetadata, ...]
-
-
-class Counting(Struct):
-    """A counter of readings, for a progress that several threads report to."""
-
-    progress: Progress
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _done: int = 0
-    _total: int = 0
-
-    @contextmanager
-    def one(self, what: str) -> Iterator[None]:
-        """Wrap the reading of one artifact. `what` says what is done with it, should it take long."""
-        self._count(0, 1)
-        with self.progress.doing(printable(what)):
-            yield
-        self._count(1, 0)
-
-    def _count(self, done: int, total: int) -> None:
-        with self._lock:
-            self._done += done
-            self._total += total
-        self.progress.count(self._done, self._total)
 
 
 class Reading(Struct):
@@ -110,7 +86,7 @@ class Reading(Struct):
     def _read_with_progress(self, package: Found, file: FoundFile | None, stated: Stated, folder: Path) -> Description:
         if (known := self._recall(file)) is not None:
             return known
-        with self.counting.one(f"reading {file.file if file else package.name}"):
+        with self.counting.step(f"reading {file.file if file else package.name}"):
             return self._read(package, file, stated, folder)
 
     def _recall(self, file: FoundFile | None) -> Description | None:

@@ -9,9 +9,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from envspec.artifacts.metadata import MetadataCache, MetadataReader, OpenedWheels
+from envspec.artifacts.sdist.source import SourceReader
+from envspec.artifacts.sdist.static_source import StaticReader
+from envspec.artifacts.wheel_inspector import WheelInspector, WheelPlaces
+from envspec.artifacts.wheel_reader import WheelReader, WheelStore
 from envspec.base.errors import IndexFailure
 from envspec.base.finding import Finding
-from envspec.base.progress import Progress
+from envspec.base.progress import Counting, Progress
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import Settings, load_settings
 from envspec.lock.inputs import page_name
@@ -24,14 +29,8 @@ from envspec.net.index_proxy.releases import ReleaseStore
 from envspec.net.provenance import ProvenanceStore
 from envspec.net.remote_file import FileHashes
 from envspec.net.simple_page import LivePages, mirror_pages
-from envspec.resolve.pip.metadata import MetadataCache, MetadataReader, OpenedWheels
-from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.solve import PipResolver
-from envspec.resolve.pip.source import SourceReader
-from envspec.resolve.pip.static_source import StaticReader
 from envspec.resolve.uv.program import Uv, find_uv, uvs_default_index
-from envspec.resolve.wheels.inspector import WheelInspector, WheelPlaces
-from envspec.resolve.wheels.reader import WheelReader, WheelStore
 from envspec.spec.model import Spec
 
 

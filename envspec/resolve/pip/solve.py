@@ -19,9 +19,12 @@ from typing import TypeVar, cast
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from envspec.artifacts.metadata import MetadataReader
+from envspec.artifacts.sdist.source import SourceReader, build_requirements
+from envspec.artifacts.wheel_inspector import WheelInspector
 from envspec.base.errors import AnswerNo, Way
 from envspec.base.finding import Finding, merge_targets
-from envspec.base.progress import Progress
+from envspec.base.progress import Counting, Progress
 from envspec.facts import torch_builds
 from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY
@@ -43,17 +46,16 @@ from envspec.resolve.pip.behind import Behind, behind_findings, find_behind
 from envspec.resolve.pip.confusion import refuse_unsaid, refuse_unsaid_builds
 from envspec.resolve.pip.direct import DirectReader
 from envspec.resolve.pip.indexes import UvIndexes
-from envspec.resolve.pip.metadata import MetadataReader
 from envspec.resolve.pip.newest import (
     Releases,
     find_newest,
     is_behind,
 )
 from envspec.resolve.pip.notes import PipAnswer, Solution, notes_of
-from envspec.resolve.pip.pins import pins_of
+from envspec.resolve.pip.pins import file_to_install, pins_of
 from envspec.resolve.pip.problem import Subject, Unreviewed
 from envspec.resolve.pip.published import Published
-from envspec.resolve.pip.reading import Counting, Reading
+from envspec.resolve.pip.reading import Reading
 from envspec.resolve.pip.request import (
     Preferences,
     Request,
@@ -74,13 +76,11 @@ from envspec.resolve.pip.sharing import (
     versions_of,
     with_torch,
 )
-from envspec.resolve.pip.source import SourceReader, build_requirements
 from envspec.resolve.pip.sources_needed import SourcesNeeded
 from envspec.resolve.pip.target_solver import Prefer, Serving, TargetSolver, TorchIndexes
 from envspec.resolve.torch_index import choice as torch_index, holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex, choose_for_pin
 from envspec.resolve.uv.program import Processes, Uv
-from envspec.resolve.wheels.inspector import WheelInspector
 
 _AT_ONCE = 4
 """Requests at a time, on small machines too: uv waits for pages as much as it computes."""
@@ -255,7 +255,8 @@ class PipResolver(Struct, frozen=True):
                     if key not in known:
                         releases, edges = self._uv_indexes.releases(asked), answer.resolution.edges
                         known[key] = pins_of(found, edges, asked, index, proxy, reading, releases)
-                        self.inspector.places.add({asked: known[key]}, {asked: found})
+                        for pin, package in zip(known[key], found, strict=True):
+                            self.inspector.places.add(pin, file_to_install(package, asked), package.git)
                     return known[key]
 
                 yield Serving(

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from envspec.artifacts.sdist.build_imports import BuildLacks
+from envspec.artifacts.sdist.static_source import SourceFacts, Trust
 from envspec.base.errors import AnswerNo, EnvspecError, Way
 from envspec.facts.cuda_stack import TORCH as TORCHES
 from envspec.lock.model import Pin
@@ -14,10 +16,8 @@ from envspec.lock.toml_text import inline_strings
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import head_of
 from envspec.packages.version_numbers import numbers
-from envspec.resolve.pip.build_imports import BuildLacks
 from envspec.resolve.pip.newest import Releases, needed_glibc, needed_python, wheels_fit
 from envspec.resolve.pip.request import Request
-from envspec.resolve.pip.static_source import SourceFacts, Trust
 from envspec.resolve.uv.answer import Found
 
 

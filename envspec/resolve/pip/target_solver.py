@@ -13,6 +13,7 @@ from typing import TypeGuard, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from envspec.artifacts.sdist.source import url_requirement_error
 from envspec.base.conflict import Conflict
 from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, InternalError, Unsatisfiable
 from envspec.lock.model import Pin
@@ -45,7 +46,6 @@ from envspec.resolve.pip.request import Preferences, Request, explain_conflict
 from envspec.resolve.pip.retreat import caps, lost_extras, refuse_lost_extras
 from envspec.resolve.pip.reviews import addresses_of, reviews_of
 from envspec.resolve.pip.sharing import last_versions, localise, public, versions_of
-from envspec.resolve.pip.source import url_requirement_error
 from envspec.resolve.torch_index.choice import TorchIndex, index_of_older
 from envspec.resolve.torch_index.holes import explain_torch, unreachable_index
 from envspec.resolve.uv.answer import Found

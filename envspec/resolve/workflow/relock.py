@@ -13,6 +13,7 @@ from typing import NoReturn
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from envspec.artifacts.sdist.build_imports import BuildLacks
 from envspec.base.errors import AnswerNo, EnvspecError, InputError, Place, SpecError, ToolError, parts, together
 from envspec.base.finding import Finding, carrying
 from envspec.facts.python_builds import newest_build
@@ -34,7 +35,6 @@ from envspec.lock.rules.builds import NUMPY, bounds_of, bounds_on_numpy, is_shar
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.build_environment import BuildWanted, against_lock
-from envspec.resolve.pip.build_imports import BuildLacks
 from envspec.resolve.pip.sources_needed import BuildNeeds, NeededSource, SourcesNeeded, names_needed, with_lines
 from envspec.resolve.workflow.accept import accept, effect_notes, notes_before, of_pins, refused_pins
 from envspec.resolve.workflow.base import base_findings

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from envspec.artifacts.sdist.build_imports import BuildLacks
 from envspec.base.errors import InternalError, Unsatisfiable, Way
 from envspec.base.finding import Finding
 from envspec.facts.corrections import Correction, Corrections, of_wheel
@@ -20,7 +21,6 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.build_environment import BuildWanted
-from envspec.resolve.pip.build_imports import BuildLacks
 from envspec.resolve.pip.newest import Releases
 from envspec.resolve.pip.request import Preferences, Request, provided_packages, request_for
 from envspec.resolve.pip.sources_needed import SourcesNeeded

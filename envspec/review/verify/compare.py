@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from envspec.artifacts.metadata import Metadata
 from envspec.base.finding import Finding
 from envspec.base.texts import without_unseen
 from envspec.facts.corrections import corrections
@@ -17,7 +18,6 @@ from envspec.packages.tags import ReleaseFile, choose_file, takes_python
 from envspec.packages.variant_choice import compatible
 from envspec.packages.variants import Variants, WheelOfVariant, read_name
 from envspec.resolve.pip.edges import edges_of, for_other_cuda
-from envspec.resolve.pip.metadata import Metadata
 from envspec.review.verify.model import IndexedFile, PinClaim, difference
 from envspec.spec.newer import moment_of
 

@@ -11,6 +11,16 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from envspec.artifacts.metadata import (
+    Metadata,
+    MetadataCache,
+    MetadataReader,
+    metadata_of,
+    of_variant,
+    parse_metadata,
+)
+from envspec.artifacts.sdist.static_source import StaticReader
+from envspec.artifacts.urls import index_address
 from envspec.base.errors import IndexFailure, OutsideError
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
@@ -25,17 +35,7 @@ from envspec.net.simple_page import ACCEPT, FlatPages, is_dated, read_page, refu
 from envspec.net.variant_reader import VariantReader
 from envspec.packages.stated import find_metadata
 from envspec.packages.variants import InvalidVariants, Variants, variants_file
-from envspec.resolve.artifact_urls import index_address
 from envspec.resolve.conda.setup import as_pin, conda_resolver, records_of, upload_time
-from envspec.resolve.pip.metadata import (
-    Metadata,
-    MetadataCache,
-    MetadataReader,
-    metadata_of,
-    of_variant,
-    parse_metadata,
-)
-from envspec.resolve.pip.static_source import StaticReader
 from envspec.resolve.uv.answer import FoundFile
 from envspec.review.verify import compare
 from envspec.review.verify.attest import Refusal, attestor

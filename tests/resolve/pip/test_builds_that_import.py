@@ -12,11 +12,11 @@ from support.machine import Machine, cpu
 from support.packages import Dist, metadata_text, sdist, wheel
 from support.torch_packages import stand_ins
 
+from envspec.artifacts.sdist.build_imports import BuildImports, BuildLacks, build_imports
+from envspec.artifacts.sdist.pyproject import DEFAULT_REQUIRES
+from envspec.artifacts.sdist.unpacked_source import UnpackedSource
 from envspec.lock.model import Lock, Pin
 from envspec.lock.store import LockFolder
-from envspec.resolve.pip.build_imports import BuildImports, BuildLacks, build_imports
-from envspec.resolve.pip.pyproject import DEFAULT_REQUIRES
-from envspec.resolve.pip.unpacked_source import UnpackedSource
 
 DEFAULT = {"setuptools": "84.0", "wheel": "0.45"}
 

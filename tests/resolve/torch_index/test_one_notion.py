@@ -7,7 +7,7 @@ from envspec.facts import torch_builds, wheels
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import choose, default_builds, index_builds
 from envspec.resolve.torch_index.holes import newest_releases
-from envspec.resolve.workflow.outdated import facts_releases
+from envspec.review.outdated import facts_releases
 
 PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 SYSTEMS = ("linux-64", "linux-aarch64", "win-64", "osx-arm64")

@@ -7,9 +7,9 @@ from support.cubins import cubin
 from support.hip_code import bundle, compressed
 from test_refresh import Fake
 
+from envspec.artifacts.wheel_reader import WheelSays, published_answers
 from envspec.base.documents import decode
 from envspec.facts.tables import read
-from envspec.resolve.wheels.reader import WheelSays, published_answers
 from tools.refresh.published import PublishedFile
 from tools.refresh.wheel_code_table import refreshed_wheel_code, wheels_of
 

@@ -12,16 +12,16 @@ from typing import Any
 
 from msgspec import Struct
 
+from envspec.artifacts.sdist.build_imports import build_imports, is_foreign
+from envspec.artifacts.sdist.inert import own_modules
+from envspec.artifacts.sdist.pyproject import build_requires, project_requirements, read_project, table_of
+from envspec.artifacts.sdist.setup_py import literal, literals_of, requirement_lines
+from envspec.artifacts.sdist.static_source import LARGEST_CODE, FolderFacts, SourceFacts
 from envspec.base.documents import Unreadable, read_python
 from envspec.base.errors import InputError
 from envspec.base.plain_files import read_plain
 from envspec.lock.toml_text import value
 from envspec.packages.requirement import canonical_name, is_requirement
-from envspec.resolve.pip.build_imports import build_imports, is_foreign
-from envspec.resolve.pip.inert import own_modules
-from envspec.resolve.pip.pyproject import build_requires, project_requirements, read_project, table_of
-from envspec.resolve.pip.setup_py import literal, literals_of, requirement_lines
-from envspec.resolve.pip.static_source import LARGEST_CODE, FolderFacts, SourceFacts
 
 _PROJECT = 4 << 20
 """Bytes of the largest pyproject.toml that is read."""

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from envspec.artifacts.sdist.inert import _SHADOWED, Setup, inert
+from envspec.artifacts.sdist.static_source import facts_of, read_content
 from envspec.base.documents import read_toml
 from envspec.net.fetch import Stream
-from envspec.resolve.pip.inert import _SHADOWED, Setup, inert
-from envspec.resolve.pip.static_source import facts_of, read_content
 from envspec.resolve.uv.answer import FoundFile
 
 ANTLR = """from setuptools import setup

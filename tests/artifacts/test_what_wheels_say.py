@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 from msgspec.structs import replace
 
+from envspec.artifacts import wheel_inspector as inspector
+from envspec.artifacts.wheel_inspector import About, Heard
+from envspec.artifacts.wheel_reader import Question, Unread, WheelSays
 from envspec.binaries.build_notes import BuildNotes, NumpyAbi
 from envspec.binaries.import_time import ImportTime
 from envspec.lock.model import Artifact, LockedCorrection, Pin
-from envspec.resolve.wheels import inspector
-from envspec.resolve.wheels.inspector import About, Heard
-from envspec.resolve.wheels.reader import Question, Unread, WheelSays
 
 LINUX = "manylinux_2_17_x86_64"
 

@@ -1,6 +1,6 @@
 """Metadata of what has no wheel: source distributions and git checkouts.
 
-A source distribution counts as it is if its list of dependencies is final (`envspec.resolve.pip.static_source`).
+A source distribution counts as it is if its list of dependencies is final (`envspec.artifacts.sdist.static_source`).
 Otherwise envspec asks the build backend through PEP 517's metadata hook, in an isolated environment. That runs the
 package's code, so a spec must name the package in `allow-source`. Build requirements come as wheels: envspec builds no
 package that the spec doesn't name. torch and its companions aren't among them.
@@ -21,6 +21,9 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from envspec.artifacts.metadata import Metadata, MetadataCache, cache_key, licence
+from envspec.artifacts.sdist.static_source import StaticReader
+from envspec.artifacts.sdist.unpacked_source import UnpackedSource, missing_module
 from envspec.base import programs
 from envspec.base.documents import read_json
 from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, InternalError, OutsideError, ToolError
@@ -37,9 +40,6 @@ from envspec.net.simple_page import LivePages
 from envspec.packages.address import parse_address
 from envspec.packages.archive_entries import TarMember, leading_out
 from envspec.packages.requirement import canonical_name
-from envspec.resolve.pip.metadata import Metadata, MetadataCache, cache_key, licence
-from envspec.resolve.pip.static_source import StaticReader
-from envspec.resolve.pip.unpacked_source import UnpackedSource, missing_module
 from envspec.resolve.uv.answer import FoundFile
 from envspec.resolve.uv.errors import BUILD_TOOLS, build_failure, machine_error
 from envspec.resolve.uv.program import Processes, Uv

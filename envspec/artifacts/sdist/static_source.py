@@ -4,7 +4,7 @@ Small texts of the archive count, in this order:
 
     static     PKG-INFO of metadata 2.2 or later that calls no dependency dynamic (PEP 643), as uv reads it, or a
                pyproject.toml whose [project] lists them and doesn't call them dynamic (PEP 621), or a setup.py that
-               is one `setup()` of literals (`envspec.resolve.pip.inert`)
+               is one `setup()` of literals (`envspec.artifacts.sdist.inert`)
     unproved   older PKG-INFO that lists requirements, or requires.txt of an egg-info folder: what a build on the
                author's machine had; one here may have others
     unknown    none of these: only running its code can tell
@@ -32,6 +32,26 @@ from msgspec import Struct
 from msgspec.structs import replace
 from packaging.version import Version
 
+from envspec.artifacts.metadata import (
+    Metadata,
+    cache_key,
+    header_fields,
+    parse_metadata,
+    refuse_other_hash,
+    release_of,
+)
+from envspec.artifacts.sdist.build_imports import BuildImports, build_imports
+from envspec.artifacts.sdist.inert import Setup, inert, is_judged, own_modules
+from envspec.artifacts.sdist.pyproject import (
+    SETUPTOOLS,
+    Requirements,
+    build_backend,
+    build_requires,
+    project_requirements,
+    read_project,
+    table_of,
+    with_marker,
+)
 from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import IndexFailure
 from envspec.base.plain_files import open_plain
@@ -42,26 +62,6 @@ from envspec.net.remote_file import DamagedFile
 from envspec.packages.archive_entries import TarMember
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.resolve.pip.build_imports import BuildImports, build_imports
-from envspec.resolve.pip.inert import Setup, inert, is_judged, own_modules
-from envspec.resolve.pip.metadata import (
-    Metadata,
-    cache_key,
-    header_fields,
-    parse_metadata,
-    refuse_other_hash,
-    release_of,
-)
-from envspec.resolve.pip.pyproject import (
-    SETUPTOOLS,
-    Requirements,
-    build_backend,
-    build_requires,
-    project_requirements,
-    read_project,
-    table_of,
-    with_marker,
-)
 from envspec.resolve.uv.answer import FoundFile
 
 # The content of a source distribution, read as it streams in: nothing is written to disk, and nothing of it runs.

@@ -14,7 +14,7 @@ from support.installs import PYTHON, SUBDIR
 from support.machine import Machine
 from support.packages import Dist, wheel
 
-from envspec.resolve.conda import archives
+from envspec.artifacts import conda_archives as archives
 
 CONDA = Archive(
     "lib-native",

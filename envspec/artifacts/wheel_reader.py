@@ -11,6 +11,7 @@ from zipfile import ZipInfo
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from envspec.artifacts.metadata import OpenedWheels, cache_key, refuse_layout
 from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import EnvspecError
 from envspec.binaries.build_notes import BuildNotes, NumpyAbi, build_notes, numpy_abi
@@ -21,7 +22,6 @@ from envspec.net.body import TooLarge
 from envspec.net.file_store import FileStore, WantedFile
 from envspec.net.remote_file import RemoteFile, open_remote
 from envspec.packages.archive_entries import layout_fault
-from envspec.resolve.pip.metadata import OpenedWheels, cache_key, refuse_layout
 from envspec.resolve.uv.answer import FoundFile
 
 # Questions to a wheel, and its answers.

@@ -16,13 +16,13 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from envspec.artifacts.sdist.inert import OTHER_PYTHONS
+from envspec.artifacts.sdist.pyproject import DEFAULT_REQUIRES, SETUPTOOLS, build_backend, table_of
 from envspec.base.documents import Unreadable, read_python
 from envspec.facts.wheel_bounds import NO_PKG_RESOURCES
 from envspec.packages.names import PACKAGES_OF, requirement_name
 from envspec.packages.requirement import canonical_name, is_requirement, parse_requirement
 from envspec.packages.version_numbers import numbers_in
-from envspec.resolve.pip.inert import OTHER_PYTHONS
-from envspec.resolve.pip.pyproject import DEFAULT_REQUIRES, SETUPTOOLS, build_backend, table_of
 
 TORCH = "torch"
 _TOOLS = frozenset(

@@ -9,7 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from envspec.artifacts.conda_archives import CondaArchives, installs_modules
+from envspec.artifacts.wheel_reader import Key, OfAll, Question, Unread, WheelReader, WheelSays, key_of, key_of_all
 from envspec.base.errors import IndexFailure, Way
+from envspec.base.progress import Counting
 from envspec.base.settings import split_credentials
 from envspec.base.texts import without_unseen
 from envspec.binaries.build_notes import BuildNotes
@@ -23,12 +26,7 @@ from envspec.lock.model import GitSource, LockedCorrection, Pin
 from envspec.packages.names import is_of_extra, requirement_name
 from envspec.packages.variants import read_name
 from envspec.packages.version_numbers import numbers_in
-from envspec.resolve.conda.archives import CondaArchives, installs_modules
-from envspec.resolve.pip.pins import file_to_install
-from envspec.resolve.pip.reading import Counting
-from envspec.resolve.pip.request import Request
-from envspec.resolve.uv.answer import Found, FoundFile
-from envspec.resolve.wheels.reader import Key, OfAll, Question, Unread, WheelReader, WheelSays, key_of, key_of_all
+from envspec.resolve.uv.answer import FoundFile
 from envspec.rules.wheel_code import WheelBuild, conda_owner
 
 THREADS = 8
@@ -159,15 +157,12 @@ class WheelPlaces(Struct):
     _files: dict[Key, FoundFile] = field(default_factory=dict)
     _repositories: dict[GitSource, Repository] = field(default_factory=dict)
 
-    def add(self, solved: Mapping[Request, Sequence[Pin]], found: Mapping[Request, Sequence[Found]]) -> None:
-        """Remember the files of solved requests' pins, which are in the order of what was found."""
-        for request, pins in solved.items():
-            for pin, package in zip(pins, found[request], strict=True):
-                file = file_to_install(package, request)
-                if file is not None:
-                    self._files[_key(pin)] = file
-                if package.git and pin.git:
-                    self._repositories[pin.git] = package.git
+    def add(self, pin: Pin, file: FoundFile | None, repository: Repository | None) -> None:
+        """Remember the file or the repository of a pin."""
+        if file is not None:
+            self._files[_key(pin)] = file
+        if repository and pin.git:
+            self._repositories[pin.git] = repository
 
     def file(self, pin: Pin) -> FoundFile | None:
         """Give the file of a pin that was chosen."""
@@ -377,7 +372,7 @@ class WheelInspector(Struct, frozen=True):
     def _read(self, pin: Pin, questions: frozenset[Question]) -> WheelSays | Unread:
         if self.archives and pin.kind == "conda" and (key := self._key(pin)):
             try:
-                with self.counting.one(f"looking into {key[0]}"):
+                with self.counting.step(f"looking into {key[0]}"):
                     says = WheelSays(paths=self.archives.paths(pin))
             except IndexFailure as error:
                 return Unread(key[0], error.message)
@@ -386,7 +381,7 @@ class WheelInspector(Struct, frozen=True):
         file, origin = self.places.file(pin), self.places.origin(pin)
         if file is None:
             return Unread(pin.artifact.file if pin.artifact else pin.name, "its address isn't known")
-        with self.counting.one(f"looking into {file.file}"):
+        with self.counting.step(f"looking into {file.file}"):
             return self.reader.ask(file, origin, questions)
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from envspec.artifacts.wheel_reader import Question, WheelReader, WheelSays, WheelStore
 from envspec.binaries.build_notes import BuildNotes
 from envspec.facts.torch_builds import builds, pypi_variant
 from envspec.net.fetch import Fetcher, Reply
 from envspec.net.file_store import FileStore
 from envspec.resolve.uv.answer import FoundFile, read_pylock
-from envspec.resolve.wheels.reader import Question, WheelReader, WheelSays, WheelStore
 
 pytestmark = pytest.mark.network
 

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from support.index import Index, other_bytes
 from support.packages import Dist, metadata_text, sdist
 
+from envspec.artifacts.sdist import static_source
+from envspec.artifacts.sdist.static_source import Content, SourceFacts, StaticReader, facts_of, parse_requires
 from envspec.base.errors import IndexFailure
 from envspec.net.fetch import Fetcher
-from envspec.resolve.pip import static_source
-from envspec.resolve.pip.static_source import Content, SourceFacts, StaticReader, facts_of, parse_requires
 from envspec.resolve.uv.answer import FoundFile
 
 OLD = "Metadata-Version: 1.0\nName: a\nVersion: 1.0\n"

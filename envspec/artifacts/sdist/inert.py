@@ -18,10 +18,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from envspec.artifacts.sdist.pyproject import SETUPTOOLS, build_backend, table_of
+from envspec.artifacts.sdist.setup_py import FINDERS, is_call, leads_out, literal, requirement_lines, texts_in
 from envspec.base.documents import read_python
 from envspec.packages.names import requirement_name
-from envspec.resolve.pip.pyproject import SETUPTOOLS, build_backend, table_of
-from envspec.resolve.pip.setup_py import FINDERS, is_call, leads_out, literal, requirement_lines, texts_in
 
 _BACKENDS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(SETUPTOOLS, frozenset({"setuptools", "wheel"})),

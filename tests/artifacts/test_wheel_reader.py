@@ -11,8 +11,12 @@ from support.index import Index, status
 from support.packages import Dist, wheel
 from test_what_wheels_say import LINUX, pin
 
+from envspec.artifacts import wheel_reader as reader_module
+from envspec.artifacts.metadata import MetadataCache, MetadataReader, OpenedWheels
+from envspec.artifacts.wheel_inspector import WheelInspector, WheelPlaces, build_questions
+from envspec.artifacts.wheel_reader import Question, Unread, WheelReader, WheelSays, WheelStore
 from envspec.base.errors import IndexFailure, Way
-from envspec.base.progress import Progress
+from envspec.base.progress import Counting, Progress
 from envspec.binaries import device_code as device_code_module
 from envspec.binaries.build_notes import BuildNotes, NumpyAbi
 from envspec.binaries.device_code import CompiledLibrary, DeviceCode
@@ -21,12 +25,7 @@ from envspec.binaries.wheel import installed_paths, open_wheel
 from envspec.lock.model import Artifact, Pin
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
-from envspec.resolve.pip.metadata import MetadataCache, MetadataReader, OpenedWheels
-from envspec.resolve.pip.reading import Counting
 from envspec.resolve.uv.answer import FoundFile
-from envspec.resolve.wheels import reader as reader_module
-from envspec.resolve.wheels.inspector import WheelInspector, WheelPlaces, build_questions
-from envspec.resolve.wheels.reader import Question, Unread, WheelReader, WheelSays, WheelStore
 from envspec.rules.wheel_code import WheelBuild, overlap_problems
 
 MODULE = b"\x7fELF module compiled against API version 0x%x but this version of numpy is 0x%x\0"

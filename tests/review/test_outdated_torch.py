@@ -5,7 +5,7 @@ from support.report import SPEC, lock, pin, spec
 from envspec.facts import torch_builds
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import Release
-from envspec.resolve.workflow.outdated import Sides, facts_releases, find_newer
+from envspec.review.outdated import Sides, facts_releases, find_newer
 
 
 def _releases(one: Pin) -> tuple[Release, ...]:
