@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from envspec.app.collecting import collect
-from envspec.artifacts.metadata import Metadata, MetadataCache, MetadataReader, cache_key
+from envspec.artifacts.metadata import MetadataCache, MetadataReader, cache_key
 from envspec.artifacts.sdist.static_source import StaticReader
 from envspec.base.finding import Finding
 from envspec.base.progress import Progress
@@ -15,6 +15,7 @@ from envspec.base.texts import without_unseen
 from envspec.install.collect import Paths
 from envspec.lock.model import Artifact, LockedTarget, Pin
 from envspec.net.connections import index_fetcher
+from envspec.packages.metadata import Metadata
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.conda.setup import as_pin, conda_resolver, records_of
 from envspec.resolve.uv.answer import FoundFile

@@ -16,8 +16,9 @@ from envspec.base.finding import Finding
 from envspec.base.texts import nearest
 from envspec.lock.model import LockedTarget, Pin, SolverView
 from envspec.packages.edges import ByExtra, Overrides, effective, markers_of, reach
+from envspec.packages.metadata import Metadata
 from envspec.packages.names import conda_name
-from envspec.packages.requirement import canonical_name, extras_in, head_of
+from envspec.packages.requirement import canonical_name, head_of
 
 
 class Node(NamedTuple):
@@ -186,7 +187,7 @@ def pins_of_base(target: LockedTarget) -> Iterator[Pin]:
     for those of extras."""
     lines = dict(target.extras)
     for name, version in target.provided:
-        known = SolverView(extras=frozenset(extras_in(lines.get(name, ()))))
+        known = SolverView(Metadata(name, version, lines.get(name, ())))
         yield Pin("base", name, version, "base", None, lines.get(name, ()), solver=known)
 
 
@@ -343,7 +344,7 @@ def findings(target: LockedTarget, places: Mapping[str, Place]) -> Iterator[Find
             remedy = "if you need the extra, add its packages to the spec"
             yield Finding("warning", "conda-extras", said, remedy=remedy)
             continue
-        offered = pin.solver.extras if pin.solver.extras is not None else wanted
+        offered = pin.solver.metadata.extras if pin.solver.metadata else wanted
         for extra in sorted(wanted - offered):
             label = f"{pin.name} {pin.version}"
             lacks = (

@@ -11,6 +11,7 @@ from msgspec.structs import asdict, replace
 from envspec.base.finding import Finding
 from envspec.base.records import RecordWithNotes
 from envspec.lock.inventory import Inventory
+from envspec.packages.metadata import Metadata
 from envspec.packages.python_range import releases_of
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.tags import takes_python
@@ -98,16 +99,14 @@ class GitSource(Struct, frozen=True):
 class SolverView(Struct, frozen=True):
     """The solver's view of a pin, which a lock doesn't hold.
 
-    extras      the extras that its METADATA offers; None where that wasn't read
-    added       those of the pin's `dependencies` that its METADATA leaves out
-    works_with  what its extras say that it works with (`envspec.facts.corrections`)
-    newer       newer final releases on offer that install on the target; None where no correction is about the package
-    sole        whether a correction is about what it requires, and no other release that the spec admits installs
+    metadata  its METADATA, with what corrections add; None where that wasn't read
+    added     those of the pin's `dependencies` that its METADATA leaves out
+    newer     newer final releases on offer that install on the target; None where no correction is about the package
+    sole      whether a correction is about what it requires, and no other release that the spec admits installs
     """
 
-    extras: frozenset[str] | None = None
+    metadata: Metadata | None = None
     added: tuple[str, ...] = ()
-    works_with: tuple[str, ...] = ()
     newer: tuple[str, ...] | None = None
     sole: bool = False
 

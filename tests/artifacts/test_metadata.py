@@ -8,9 +8,10 @@ from hypothesis import given, strategies as st
 from support.index import Index, html_error, other_bytes
 from support.packages import Dist, metadata_text, wheel
 
-from envspec.artifacts.metadata import Metadata, MetadataCache, MetadataReader, parse_metadata
+from envspec.artifacts.metadata import MetadataCache, MetadataReader
 from envspec.base.errors import IndexFailure
 from envspec.net.fetch import Fetcher
+from envspec.packages.metadata import Metadata, parse_metadata
 from envspec.resolve.uv.answer import FoundFile
 
 MODERN = """\

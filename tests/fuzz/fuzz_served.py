@@ -13,7 +13,7 @@ from fuzz_given import lines, parts, text
 from fuzz_guard import Parser
 
 from envspec.artifacts.conda_archives import is_panic
-from envspec.artifacts.metadata import Metadata, MetadataCache, MetadataReader, metadata_text, parse_metadata
+from envspec.artifacts.metadata import MetadataCache, MetadataReader
 from envspec.artifacts.sdist.source import _unpack
 from envspec.artifacts.sdist.static_source import Content, facts_of, parse_requires, read_content
 from envspec.artifacts.wheel_reader import Unread, WheelReader, WheelSays, WheelStore
@@ -37,6 +37,7 @@ from envspec.net.provenance import parse_provenance
 from envspec.net.registry import Registries
 from envspec.net.simple_page import parse_page, refuse_foreign_page
 from envspec.packages.archive_entries import Bounds, source_fault, wheel_fault
+from envspec.packages.metadata import Metadata, metadata_text, parse_metadata
 from envspec.packages.variant_choice import TargetMachine, choose
 from envspec.packages.variant_markers import for_variant
 from envspec.packages.variants import InvalidVariants, WheelOfVariant, read_name, read_variants

@@ -14,7 +14,6 @@ import yaml
 from support.growth import TooSlow, grows_linearly
 from support.matrix import by_day
 
-from envspec.artifacts.metadata import parse_metadata
 from envspec.base.documents import Unreadable, read_python
 from envspec.base.redact import has_credentials, redact, without_credentials
 from envspec.base.texts import printable
@@ -25,6 +24,7 @@ from envspec.net.registry import _CHALLENGE
 from envspec.net.simple_page import parse_page
 from envspec.packages import licences, names
 from envspec.packages.conda import _LOWEST, admits
+from envspec.packages.metadata import parse_metadata
 from envspec.packages.other_formats import format_of
 from envspec.packages.requirement import canonical_name, head_of, parse_marker, parse_requirement, published_requirement
 from envspec.packages.tags import marker_environment

@@ -3,15 +3,23 @@
 from envspec.base.errors import Place
 from envspec.lock.graph import findings
 from envspec.lock.model import Artifact, LockedTarget, Pin, SolverView, TargetInputs
+from envspec.packages.metadata import Metadata
 
 HERE = Place("specs/s.toml", 4, 1)
 
 
 def pin(name: str, version: str, *dependencies: str, extras: tuple[str, ...] | None = ()) -> Pin:
     file = f"{name}-{version}-py3-none-any.whl"
-    offered = None if extras is None else frozenset(extras)
     artifact = Artifact(file, "a" * 64, 1)
-    return Pin("pip", name, version, "pypi", artifact, dependencies, solver=SolverView(extras=offered))
+    return Pin(
+        "pip",
+        name,
+        version,
+        "pypi",
+        artifact,
+        dependencies,
+        solver=SolverView(None if extras is None else Metadata(name, version, provides_extra=extras)),
+    )
 
 
 def target(*pins: Pin, requirements: tuple[str, ...]) -> LockedTarget:

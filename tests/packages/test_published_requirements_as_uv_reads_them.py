@@ -14,8 +14,8 @@ from support.index import Index
 from support.packages import wheel
 from uv import find_uv_bin
 
-from envspec.artifacts.metadata import parse_metadata
 from envspec.packages.edges import Markers
+from envspec.packages.metadata import parse_metadata
 from envspec.packages.python_range import binding_range
 from envspec.packages.requirement import published_requirement
 from envspec.packages.tags import takes_python

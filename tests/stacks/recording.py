@@ -28,12 +28,13 @@ from support.index import JSON, Answer, Index
 from support.machine import Machine
 from support.packages import wheel
 
-from envspec.artifacts.metadata import Metadata, MetadataCache, MetadataReader, metadata_text
+from envspec.artifacts.metadata import MetadataCache, MetadataReader
 from envspec.artifacts.wheel_reader import WheelReader, WheelSays, WheelStore
 from envspec.lock.model import Lock
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
 from envspec.net.remote_file import DamagedFile
+from envspec.packages.metadata import Metadata, metadata_text
 from envspec.resolve.uv.answer import FoundFile
 from stacks.answers import SECONDS
 from stacks.flat_pages import flat_page

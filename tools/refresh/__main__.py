@@ -28,7 +28,7 @@ import click
 import envspec.facts
 import envspec.packages
 from envspec.app.inputs import read_lock
-from envspec.artifacts.metadata import Metadata, MetadataCache, MetadataReader
+from envspec.artifacts.metadata import MetadataCache, MetadataReader
 from envspec.artifacts.urls import index_address
 from envspec.base.documents import Unreadable, read_json
 from envspec.base.errors import EnvspecError, IndexFailure, InputError, Place
@@ -44,6 +44,7 @@ from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher
 from envspec.net.remote_file import open_remote
 from envspec.net.simple_page import parse_page
+from envspec.packages.metadata import Metadata
 from envspec.prove.link.model import WheelFacts
 from envspec.prove.link.store import MACHINES, SHIPPED, LinkStore, pack
 from envspec.prove.link.system import is_read

@@ -21,7 +21,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.artifacts.metadata import Metadata, MetadataCache, cache_key, licence
+from envspec.artifacts.metadata import MetadataCache, cache_key
 from envspec.artifacts.sdist.static_source import StaticReader
 from envspec.artifacts.sdist.unpacked_source import UnpackedSource, missing_module
 from envspec.base import programs
@@ -39,6 +39,7 @@ from envspec.net.remote_file import DamagedFile
 from envspec.net.simple_page import LivePages
 from envspec.packages.address import parse_address
 from envspec.packages.archive_entries import TarMember, leading_out
+from envspec.packages.metadata import Metadata, licence
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.uv.answer import FoundFile
 from envspec.resolve.uv.errors import BUILD_TOOLS, build_failure, machine_error

@@ -32,14 +32,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from packaging.version import Version
 
-from envspec.artifacts.metadata import (
-    Metadata,
-    cache_key,
-    header_fields,
-    parse_metadata,
-    refuse_other_hash,
-    release_of,
-)
+from envspec.artifacts.metadata import cache_key, refuse_other_hash, release_of
 from envspec.artifacts.sdist.build_imports import BuildImports, build_imports
 from envspec.artifacts.sdist.inert import Setup, inert, is_judged, own_modules
 from envspec.artifacts.sdist.pyproject import (
@@ -60,6 +53,7 @@ from envspec.net.fetch import Fetcher, Stream
 from envspec.net.file_store import ARTIFACTS, FileStore, WantedFile
 from envspec.net.remote_file import DamagedFile
 from envspec.packages.archive_entries import TarMember
+from envspec.packages.metadata import Metadata, header_fields, parse_metadata
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.uv.answer import FoundFile

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.artifacts.metadata import Metadata, MetadataReader, metadata_of, metadata_text, of_variant, release_of
+from envspec.artifacts.metadata import MetadataReader, release_of
 from envspec.artifacts.sdist.source import SourceReader
 from envspec.artifacts.sdist.static_source import StaticReader
 from envspec.base.conflict import Conflict
@@ -39,6 +39,7 @@ from envspec.net.index_proxy.server import IndexProxy
 from envspec.net.remote_file import DamagedFile, FileHashes
 from envspec.net.simple_page import NO_DATE
 from envspec.packages.edges import Markers
+from envspec.packages.metadata import Metadata, metadata_of, metadata_text, of_variant
 from envspec.packages.python_range import range_between
 from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.stated import StatedMetadata, find_metadata

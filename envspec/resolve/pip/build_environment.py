@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.artifacts.metadata import Metadata, cache_key
+from envspec.artifacts.metadata import cache_key
 from envspec.artifacts.sdist.build_imports import TORCH, BuildLacks, list_names
 from envspec.artifacts.sdist.pyproject import build_requires
 from envspec.artifacts.sdist.source import (
@@ -35,6 +35,7 @@ from envspec.base.progress import Counting
 from envspec.facts import wheels
 from envspec.facts.cuda_stack import TORCH as TORCHES, stack_of
 from envspec.lock.model import BuildPin, Pin
+from envspec.packages.metadata import Metadata
 from envspec.packages.names import normalise_requirement, requirement_name
 from envspec.packages.requirement import parse_requirement
 from envspec.packages.version_numbers import numbers_in

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from envspec.artifacts.metadata import Metadata, MetadataReader, cache_key, metadata_of
+from envspec.artifacts.metadata import MetadataReader, cache_key
 from envspec.artifacts.sdist.source import SourceReader
 from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import IndexFailure, SpecError, about
@@ -31,6 +31,7 @@ from envspec.net.file_store import BY_REQUIREMENT, FileStore, KnownFile, WantedF
 from envspec.packages.address import Address, parse_address
 from envspec.packages.archive_entries import SOURCES, path_fault
 from envspec.packages.edges import ByExtra, Markers, reach
+from envspec.packages.metadata import Metadata, metadata_of
 from envspec.packages.requirement import canonical_name, head_of, parse_requirement
 from envspec.packages.stated import StatedMetadata
 from envspec.resolve.pip.edges import requirement_of

@@ -10,12 +10,12 @@ from itertools import groupby
 from msgspec.structs import replace
 from packaging.requirements import Requirement
 
-from envspec.artifacts.metadata import Metadata
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import without_credentials
 from envspec.base.texts import UNSEEN, printable
 from envspec.facts.cuda_stack import cuda_major_in, of_any_cuda
 from envspec.packages.edges import ByExtra, Markers, Overrides, effective, markers_of, reach
+from envspec.packages.metadata import Metadata
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import EXTRA_MARKER, TEXTS, canonical_name, head_of, published_requirement
 from envspec.resolve.pip.request import Request

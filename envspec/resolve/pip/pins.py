@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 
 from msgspec.structs import replace
 
-from envspec.artifacts.metadata import Metadata
 from envspec.base.errors import Infeasible
 from envspec.base.finding import Finding
 from envspec.base.redact import without_credentials
 from envspec.base.texts import without_unseen
-from envspec.facts.corrections import Corrections, bounds_of_extras, implies
+from envspec.facts.corrections import Corrections, implies
 from envspec.facts.cuda_stack import cuda_major_in
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import GitSource, Pin, SolverView
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.edges import Markers
+from envspec.packages.metadata import Metadata
 from envspec.packages.names import requirement_name
 from envspec.packages.python_range import binding_range
-from envspec.packages.requirement import EXTRA_MARKER, canonical_name, published_requirement
+from envspec.packages.requirement import published_requirement
 from envspec.packages.tags import ReleaseFile, choose_file
 from envspec.resolve.pip.edges import for_other_cuda
 from envspec.resolve.pip.newest import Releases, is_sole, newer
@@ -54,9 +53,8 @@ def pins_of(
             p.name in direct,
             _index_name(p, file_to_install(p, request), sources, request, index, proxy),
             SolverView(
-                extras=extras_of(described[p.name][0]),
+                described[p.name][0],
                 added=_missing_requirements(published[p.name][0], request),
-                works_with=bounds_of_extras(described[p.name][0].requires_dist),
                 newer=newer(p, request, releases) if p.name in corrected else None,
                 sole=not corrected.isdisjoint(map(requirement_name, edges[p.name])) and is_sole(p, request, releases),
             ),
@@ -164,18 +162,6 @@ def _pin(
         url=without_credentials(package.archive.url) if package.archive else None,
         solver=solver,
     )
-
-
-def extras_of(metadata: Metadata) -> frozenset[str]:
-    """List the extras of a package: old METADATA names some only in its markers."""
-    return _extras(metadata.provides_extra, metadata.requires_dist)
-
-
-@lru_cache(maxsize=1 << 12)
-def _extras(provided: tuple[str, ...], lines: tuple[str, ...]) -> frozenset[str]:
-    """List extras: most targets of a spec have the same releases."""
-    named = (extra for line in lines for extra in EXTRA_MARKER.findall(line))
-    return frozenset(map(canonical_name, (*provided, *named)))
 
 
 # What has variants is asked for again, by each target for its own machines: in the first question any variant of a

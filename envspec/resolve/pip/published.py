@@ -9,17 +9,18 @@ from functools import cache, lru_cache, partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from envspec.artifacts.metadata import Metadata, MetadataReader, cache_key, parse_metadata
+from envspec.artifacts.metadata import MetadataReader, cache_key
 from envspec.base.errors import OutsideError
 from envspec.facts import wheels
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import Release
 from envspec.packages.edges import markers_of
+from envspec.packages.metadata import Metadata, parse_metadata
 from envspec.resolve.pip.edges import active_lines
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.leads import LeadCase, Requires
 from envspec.resolve.pip.newest import Releases, admitted_releases
-from envspec.resolve.pip.pins import complete_metadata, extras_of
+from envspec.resolve.pip.pins import complete_metadata
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.torch_index.holes import all_releases, held_files, held_releases
@@ -75,7 +76,7 @@ class Published(Struct, frozen=True, eq=False):
     def extras(self, request: Request, index: TorchIndex, name: str, version: str) -> frozenset[str]:
         """List the extras of a release; none where its METADATA can't be read."""
         metadata = self._metadata(request, index, name, version)
-        return extras_of(metadata) if metadata else frozenset()
+        return metadata.extras if metadata else frozenset()
 
     def _requires(self, request: Request, index: TorchIndex, name: str, version: str) -> tuple[str, ...]:
         """Give the requirements of a release that hold in a request's target, with the extras that the spec asks for

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.artifacts.metadata import Metadata, MetadataReader, metadata_of, of_variant, parse_metadata
+from envspec.artifacts.metadata import MetadataReader
 from envspec.artifacts.sdist.source import SourceReader
 from envspec.base.errors import InternalError, OutsideError, SpecError, about
 from envspec.base.progress import Counting
@@ -22,6 +22,7 @@ from envspec.lock.model import Artifact, WheelVariant
 from envspec.net.index_proxy.address import variant_text
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.address import Address, parse_address
+from envspec.packages.metadata import Metadata, metadata_of, of_variant, parse_metadata
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.packages.stated import StatedMetadata, find_metadata
 from envspec.resolve.pip.request import Request

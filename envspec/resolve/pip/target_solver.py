@@ -38,7 +38,7 @@ from envspec.resolve.pip.loop import Answer, End, Settled, Unsettled, settle
 from envspec.resolve.pip.newest import first_day, newer_glibc
 from envspec.resolve.pip.notes import PipAnswer, downgrades, rejected_findings
 from envspec.resolve.pip.outgrown import find_outgrown, refuse_outgrown
-from envspec.resolve.pip.pins import extras_of, for_variants
+from envspec.resolve.pip.pins import for_variants
 from envspec.resolve.pip.problem import Problem, Subject
 from envspec.resolve.pip.published import Published
 from envspec.resolve.pip.reading import Reading, git_only_url_error, stray_repository, with_metadata_line
@@ -355,7 +355,7 @@ class TargetSolver(Struct, frozen=True):
         }
 
         def extras_in(package: Found) -> frozenset[str]:
-            return extras_of(read_metadata((package,), request, self.serving.reading)[package.name])
+            return read_metadata((package,), request, self.serving.reading)[package.name].extras
 
         lost = lost_extras(case.found, request, extras_in, ahead, self.serving.indexes.releases(request))
         extras = self.serving.published.extras

@@ -123,7 +123,12 @@ def _with_own_extra(
 ) -> Finding:
     """Add to a refusal of another CUDA's package the extra for the target's, where an extra of the spec led there:
     numba-cuda[cu13] in place of numba-cuda[cu12]."""
-    offered = {one for pin in pins if pin.name == path[0] for one in pin.solver.extras or ()}
+    offered = {
+        one
+        for pin in pins
+        if pin.name == path[0]
+        for one in (pin.solver.metadata.extras if pin.solver.metadata else ())
+    }
     for line in lines:
         head = head_of(line)
         extras = extras_for(cuda.partition(".")[0], head.extras, offered) if cuda and head.name == path[0] else None

@@ -14,6 +14,7 @@ from envspec.facts.corrections import (
     Correction,
     Corrections,
     admits,
+    bounds_of_extras,
     has_common_version,
     implies,
     is_within,
@@ -45,10 +46,15 @@ def broken_corrections(
     of_extras = (
         of_extra(pin.name, pin.version, bound)
         for pin in pins
-        for bound in pin.solver.works_with
+        for bound in _bounds_of_extras(pin)
         if head_of(bound).name in versions and not admits(bound, versions[head_of(bound).name])
     )
     return (*corrections.violations(versions), *(one for one in of_extras if one.name not in off))
+
+
+def _bounds_of_extras(pin: Pin) -> tuple[str, ...]:
+    """Give what a pin's extras say that it works with."""
+    return bounds_of_extras(pin.solver.metadata.requires_dist) if pin.solver.metadata else ()
 
 
 class Said(Struct, frozen=True):
@@ -123,7 +129,7 @@ def _effects(corrections: Corrections, pin: Pin, versions: Mapping[str, str], sa
         elif one.bounded not in versions:
             continue
         elif one.kind == "extra":
-            bound = next((bound for bound in pin.solver.works_with if head_of(bound).name == one.bounded), None)
+            bound = next((bound for bound in _bounds_of_extras(pin) if head_of(bound).name == one.bounded), None)
             yield Effect(one, f"{bound} added" if bound and one.seen == pin.version else _lock_phrase(pin))
         elif one.concerns(pin.name, pin.version):
             if said.rules_out(one.requirement):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from envspec.artifacts.metadata import Metadata
 from envspec.base.finding import Finding
 from envspec.base.texts import without_unseen
 from envspec.facts.corrections import corrections
@@ -12,6 +11,7 @@ from envspec.lock.model import Artifact, Pin, Publisher, WheelVariant
 from envspec.net.index_proxy.releases import Release, Row, by_version, releases_of, version_of
 from envspec.packages.conda import takes_build_number
 from envspec.packages.edges import Markers, Overrides
+from envspec.packages.metadata import Metadata
 from envspec.packages.python_range import binding_range
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.packages.tags import ReleaseFile, choose_file, takes_python

@@ -11,14 +11,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.artifacts.metadata import (
-    Metadata,
-    MetadataCache,
-    MetadataReader,
-    metadata_of,
-    of_variant,
-    parse_metadata,
-)
+from envspec.artifacts.metadata import MetadataCache, MetadataReader
 from envspec.artifacts.sdist.static_source import StaticReader
 from envspec.artifacts.urls import index_address
 from envspec.base.errors import IndexFailure, OutsideError
@@ -33,6 +26,7 @@ from envspec.net.provenance import Provenance, fetch_provenance
 from envspec.net.remote_file import FileHashes
 from envspec.net.simple_page import ACCEPT, FlatPages, is_dated, read_page, refuse_foreign_page
 from envspec.net.variant_reader import VariantReader
+from envspec.packages.metadata import Metadata, metadata_of, of_variant, parse_metadata
 from envspec.packages.stated import find_metadata
 from envspec.packages.variants import InvalidVariants, Variants, variants_file
 from envspec.resolve.conda.setup import as_pin, conda_resolver, records_of, upload_time

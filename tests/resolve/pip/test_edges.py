@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 from packaging.requirements import Requirement
 
-from envspec.artifacts.metadata import Metadata
 from envspec.base.errors import IndexFailure
+from envspec.packages.metadata import Metadata
 from envspec.packages.tags import marker_environment
 from envspec.resolve.pip.edges import active_lines
 from envspec.resolve.pip.request import Request

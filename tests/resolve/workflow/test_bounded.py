@@ -9,6 +9,7 @@ from support.told import ByRequest, pin
 from envspec.base.errors import Infeasible, Unsatisfiable
 from envspec.base.finding import Finding
 from envspec.lock.model import Lock, Pin, SolverView
+from envspec.packages.metadata import Metadata
 from envspec.packages.requirement import parse_requirement, published_requirement
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.workflow.bounded import (
@@ -185,7 +186,7 @@ def test_a_release_of_the_targets_cuda_names_it_by_its_version() -> None:
 @pytest.mark.parametrize(("offers", "line"), [(("cu12", "cu13"), "a[cu13]>=2"), (("cu12",), None)])
 def test_an_extra_of_another_cuda_is_told_with_its_counterpart(offers: tuple[str, ...], line: str | None) -> None:
     mixed = Finding("error", "cuda-major-mixed", "b is of CUDA 12", bound="b==13.*")
-    pins = (replace(pin("a", "2", "b"), solver=SolverView(extras=frozenset(offers))), pin("b", "12.9"))
+    pins = (replace(pin("a", "2", "b"), solver=SolverView(Metadata("a", "2", provides_extra=offers))), pin("b", "12.9"))
     (told,) = explain_refusals([mixed], pins, ["a[cu12]>=2"], "13.0")
     (gave,) = sacrifices([mixed], pins, ["a[cu12]>=2"], "13.0")
     assert [one.line for one in gave.finding.ways] == ([line] if line else [])

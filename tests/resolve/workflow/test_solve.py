@@ -9,6 +9,7 @@ from support.told import ByRequest, CondaTold, Told, pin
 from envspec.base.errors import InternalError
 from envspec.lock.inputs import spec_case
 from envspec.lock.model import Artifact, Pin, SolverView
+from envspec.packages.metadata import Metadata
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.workflow.keep import Kept
 from envspec.resolve.workflow.prepare import Prepared, prepare
@@ -51,10 +52,13 @@ def test_what_stands_side_by_side_is_bounded_together() -> None:
     assert told.asked[1]["a"].corrections.active >= {"torch-numpy-2", "deepspeed-numpy-2"}
 
 
+WORKS_WITH = {torch: Metadata("transformers", "5", (f'torch>={torch}; extra == "torch"',)) for torch in ("2.6", "2.0")}
+
+
 def test_an_extra_named_like_what_it_bounds_says_what_works() -> None:
     old, new = pin("torch", "2.5.1"), pin("torch", "2.6.0")
-    five = replace(pin("transformers", "5.20.2"), solver=SolverView(works_with=("torch>=2.6",)))
-    four = replace(pin("transformers", "4.49.0"), solver=SolverView(works_with=("torch>=2.0",)))
+    five = replace(pin("transformers", "5.20.2"), solver=SolverView(WORKS_WITH["2.6"]))
+    four = replace(pin("transformers", "4.49.0"), solver=SolverView(WORKS_WITH["2.0"]))
     told = ByTurn({"a": (old, five), "b": (new, five)}, {"a": (old, four), "b": (new, five)})
     a, b = solve(prepared("'torch', 'transformers'"), Resolvers(told), Kept())
     assert "transformers-extra-torch" in told.asked[1]["a"].corrections.active

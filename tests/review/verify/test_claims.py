@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from envspec.artifacts.metadata import Metadata
 from envspec.lock.model import Artifact, Pin
 from envspec.lock.read import load
+from envspec.packages.metadata import Metadata
 from envspec.review.verify import compare
 from envspec.review.verify.claims import claims_of, new_claims
 from envspec.review.verify.indexes import shipped_file
