@@ -89,7 +89,7 @@ def newer_releases(
     unread: dict[str, str] = {}
     bounded = with_moments_of_now(spec, datetime.now(timezone.utc))
     permit_addresses(spec)
-    with resolvers_of(bounded, lambda finding: None, offline=offline) as resolvers:
+    with resolvers_of(bounded, offline=offline) as resolvers:
         resolver = cast("PipResolver", resolvers.pip)
         with observer().progress("reading pages") as progress, ThreadPoolExecutor(_AT_ONCE) as pool:
             jobs = [(key, pool.submit(list_releases, resolver, pin)) for key, pin in pins.items()]

@@ -88,10 +88,19 @@ def warning(message: str, remedy: str | None = None) -> Finding:
     return Finding("warning", "", message, remedy=remedy)
 
 
-class Report(list[Any]):
+WRITTEN = "written"
+"""The code of a change that envspec itself made on the way, of the spec or beside the lock."""
+
+
+def written(message: str, remedy: str | None = None) -> Finding:
+    """Make the line on a change that envspec made."""
+    return Finding("info", WRITTEN, message, remedy=remedy)
+
+
+class Report(list[Finding]):
     """The findings of some work, in the order in which they came."""
 
-    def take(self, result: tuple[Told, Iterable[Any]]) -> Told:
+    def take(self, result: tuple[Told, Iterable[Finding]]) -> Told:
         """Add a step's findings, and give its value."""
         value, findings = result
         self += findings
@@ -99,7 +108,7 @@ class Report(list[Any]):
 
 
 @contextmanager
-def carrying(mark: Callable[[Iterable[Any]], tuple[Any, ...]] = tuple) -> Iterator[Report]:
+def carrying(mark: Callable[[Iterable[Finding]], tuple[Finding, ...]] = tuple) -> Iterator[Report]:
     """Give a report for the findings of some work: an error that ends the work carries them, marked."""
     findings = Report()
     try:

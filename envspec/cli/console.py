@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from envspec.base.errors import EnvspecError, OutsideError, Place, parts
-from envspec.base.finding import LEVELS, Finding
+from envspec.base.finding import LEVELS, WRITTEN, Finding
 from envspec.base.redact import redact
 from envspec.base.texts import visible
 
@@ -328,7 +328,7 @@ class Failure(Struct, frozen=True):
 
     errors: tuple[EnvspecError, ...]
     exit_code: int
-    findings: tuple[Any, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     @classmethod
     def of(cls, error: EnvspecError) -> Failure:
@@ -352,29 +352,29 @@ _MOVES = (FIRST, "downgrade")
 _STYLES = {"info": "cyan", "warning": "yellow", "error": "red"}
 
 
-def fold(diagnostics: Iterable[Any]) -> list[Any]:
+def fold(diagnostics: Iterable[Finding]) -> list[Finding]:
     """Give each diagnostic once, what stays far behind first. An older release that is there in place of one that was
     given up has one line: that of what was given up has the reason, and gets the other's severity."""
     every = [*dict.fromkeys(diagnostics)]
-    given_up = {at: one for at, one in enumerate(every) if getattr(one, "code", "") == "given-up" and one.package}
+    given_up = {at: one for at, one in enumerate(every) if one.code == "given-up" and one.package}
     folded = set()
     for number, one in enumerate(every):
-        for at, moved in given_up.items() if getattr(one, "code", "") in _MOVES else ():
+        for at, moved in given_up.items() if one.code in _MOVES else ():
             if one.package == moved.package and {*one.targets} <= {*moved.targets}:
                 folded.add(number)
                 if one.severity == "warning":
                     every[at] = replace(every[at], severity=one.severity, code=one.code)
     left = (one for number, one in enumerate(every) if number not in folded)
-    return sorted(left, key=lambda one: getattr(one, "code", "") != FIRST)
+    return sorted(left, key=lambda one: one.code != FIRST)
 
 
-def print_diagnostics(diagnostics: Iterable[Any]) -> None:
+def print_diagnostics(diagnostics: Iterable[Finding]) -> None:
     """Print findings, and what envspec wrote on the way, on stderr. Of notes that came with the last lock too, a
     terminal gets the number."""
     counts = sys.stderr is not None and sys.stderr.isatty() and not (wants_verbose() or wants_json())
     repeated = 0
     for one in fold(diagnostics):
-        if not isinstance(one, Finding):
+        if one.code == WRITTEN:
             say(one.text)
         elif counts and one.repeated and one.severity == "info":
             repeated += 1

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from envspec.app import inputs as app_inputs
 from envspec.app.lock.images import ImageDigests, wants_images
 from envspec.app.lock.read import Inputs, LockRequest, read
-from envspec.app.lock.solve import Diagnostic, Written, solve
+from envspec.app.lock.solve import solve
 from envspec.app.lock.summary import changes
 from envspec.app.malicious import refuse_malicious
 from envspec.app.observer import say
@@ -24,7 +24,7 @@ from envspec.app.policy import Applied, apply
 from envspec.app.unmerged import take_in_command, unmerged_files
 from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import InputError
-from envspec.base.finding import Finding, carrying, warning
+from envspec.base.finding import WRITTEN, Finding, carrying, warning, written as change
 from envspec.base.places import cache_dir, home_of
 from envspec.base.plain_files import read_plain
 from envspec.export.image_findings import image_findings
@@ -62,7 +62,7 @@ class Locked(Struct, frozen=True):
     lock: Lock
     old: Lock | None
     status: Status
-    diagnostics: tuple[Diagnostic, ...] = ()
+    diagnostics: tuple[Finding, ...] = ()
     changes: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
     missing_digests: Mapping[str, str] = field(default_factory=dict)
@@ -133,7 +133,7 @@ def judge(applied: Applied, spec: Spec, lock: Lock, inputs: Inputs, path: str) -
     return [*found, *warnings_of(spec, lock)] if inputs.fresh and not inputs.in_conflict else found
 
 
-def write(inputs: Inputs, folder: LockFolder, lock: Lock) -> tuple[Status, list[Written]]:
+def write(inputs: Inputs, folder: LockFolder, lock: Lock) -> tuple[Status, list[Finding]]:
     """Write a lock and what is rendered from it, unless it is a dry run."""
     if inputs.in_conflict:
         return ("would-change", []) if inputs.request.dry_run else ("written", _write(inputs.spec, folder, lock)[1])
@@ -145,25 +145,25 @@ def write(inputs: Inputs, folder: LockFolder, lock: Lock) -> tuple[Status, list[
     return "written" if changed else "unchanged", written
 
 
-def _bring_in_line(spec: Spec, folder: LockFolder, lock: Lock) -> list[Written]:
+def _bring_in_line(spec: Spec, folder: LockFolder, lock: Lock) -> list[Finding]:
     """Write a fresh lock again where it is laid out otherwise, or where what is rendered from it differs."""
     if not folder.holds(lock):
         _, written = _write(spec, folder, lock)
-        return [*written, Written(f"wrote {folder.path} again, as this envspec writes locks: its pins are the same")]
+        return [*written, change(f"wrote {folder.path} again, as this envspec writes locks: its pins are the same")]
     if rendered_reasons(rendered_files(lock), folder.read_rendered_files(lock)):
         folder.write(lock)
-        return [Written(f"rendered the files beside {folder.path} again: they differed from the lock")]
+        return [change(f"rendered the files beside {folder.path} again: they differed from the lock")]
     return []
 
 
-def _write(spec: Spec, folder: LockFolder, lock: Lock) -> tuple[bool, list[Written]]:
+def _write(spec: Spec, folder: LockFolder, lock: Lock) -> tuple[bool, list[Finding]]:
     """Write a lock; give whether anything changed, and the signature of the old one if it went."""
     signed = folder.is_signed()
     changed = folder.write(lock)
     if not signed or folder.is_signed():
         return changed, []
     said = f"removed {folder.path}{SUFFIX}: it signed the lock that was there before"
-    return changed, [Written(said, f"envspec sign {spec.path}")]
+    return changed, [change(said, f"envspec sign {spec.path}")]
 
 
 def outdated_recipes(
@@ -227,13 +227,13 @@ def _recall(lock: Path) -> frozenset[str]:
     return frozenset((path and read_value(path, tuple[str, ...])) or ())
 
 
-def _remember(lock: Path, diagnostics: Iterable[Any], last: Iterable[str]) -> None:
+def _remember(lock: Path, diagnostics: Iterable[Finding], last: Iterable[str]) -> None:
     """Keep the keys of the notes that came with the lock that is at this path now, and of others that came before."""
     if path := _entry(lock):
         keep_value(path, tuple(sorted({*last, *map(_key, diagnostics)})))
 
 
-def _mark(diagnostics: Iterable[Any], last: frozenset[str]) -> tuple[Any, ...]:
+def _mark(diagnostics: Iterable[Finding], last: frozenset[str]) -> tuple[Finding, ...]:
     """Mark the notes whose keys came with the last lock."""
     return tuple(replace(one, repeated=True) if _key(one) in last else one for one in diagnostics)
 
@@ -246,7 +246,7 @@ def _entry(lock: Path) -> Path | None:
     return None
 
 
-def _key(one: Any) -> str:
+def _key(one: Finding) -> str:
     """Give the key of a note with a code; what has none is of this command alone."""
-    is_note = isinstance(one, Finding) and one.severity == "info" and one.code
+    is_note = one.severity == "info" and one.code not in ("", WRITTEN)
     return hashlib.sha256(f"{one.code} {one.text}".encode()).hexdigest() if is_note else ""

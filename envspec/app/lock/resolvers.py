@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from envspec.app.observer import observer
 from envspec.base.atomic import stage_file
-from envspec.base.finding import Finding
 from envspec.base.open_folder import locate
 from envspec.base.places import config_file, home_of
 from envspec.base.reader.document import decode, key_path, parse_toml
@@ -28,9 +27,7 @@ from envspec.spec.model import Spec
 
 
 @contextmanager
-def resolvers_of(
-    spec: Spec, notice: Callable[[Finding], None], *, offline: bool, refresh: bool = False, fresh: bool = True
-) -> Iterator[Resolvers]:
+def resolvers_of(spec: Spec, *, offline: bool, refresh: bool = False, fresh: bool = True) -> Iterator[Resolvers]:
     """Give the resolvers of a spec, and a temporary scratch folder. `refresh` reads the live PyTorch index, `fresh`
     pages as they are now.
 
@@ -38,9 +35,7 @@ def resolvers_of(
     """
     with (
         observer().resolution() as progress,
-        pip_resolver(
-            spec, os.environ, offline=offline, refresh=refresh, fresh=fresh, progress=progress, notice=notice
-        ) as pip,
+        pip_resolver(spec, os.environ, offline=offline, refresh=refresh, fresh=fresh, progress=progress) as pip,
     ):
         conda: CondaResolver | None = None
         if any(spec.conda_dependencies(target) for target in spec.targets):

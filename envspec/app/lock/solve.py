@@ -6,7 +6,6 @@ import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.app import inputs as app_inputs
@@ -16,7 +15,7 @@ from envspec.app.lock.resolvers import resolvers_of
 from envspec.app.observer import interruption_says
 from envspec.app.policy import Applied, apply
 from envspec.base.errors import EnvspecError, OutsideError, parts
-from envspec.base.finding import Finding, carrying, note, warning
+from envspec.base.finding import WRITTEN, Finding, carrying, note, warning, written as change
 from envspec.base.settings import load_settings
 from envspec.base.texts import printable
 from envspec.lock.model import Lock
@@ -28,17 +27,7 @@ if TYPE_CHECKING:
     from envspec.spec.edit import NeededByBuild
 
 
-class Written(Struct, frozen=True):
-    """A change that envspec made on the way, of the spec or beside the lock, as a line, and what to do about it."""
-
-    text: str
-    remedy: str | None = None
-
-
-Diagnostic = Finding | Written
-
-
-def solve(inputs: Inputs, applied: Applied) -> tuple[tuple[Spec, Lock], list[Diagnostic]]:
+def solve(inputs: Inputs, applied: Applied) -> tuple[tuple[Spec, Lock], list[Finding]]:
     """Give the old lock where it stands, else a new one, each with its spec: `allow_needed` may change that. A dry run
     solves a fresh lock all the same: an older envspec, or older facts, may have made it."""
     spec, old, request = inputs.spec, inputs.old, inputs.request
@@ -53,7 +42,7 @@ def solve(inputs: Inputs, applied: Applied) -> tuple[tuple[Spec, Lock], list[Dia
         return (spec, old), [*error.findings, warning(unknown)]
 
 
-def _solve_anew(inputs: Inputs, applied: Applied) -> tuple[tuple[Spec, Lock], list[Diagnostic]]:
+def _solve_anew(inputs: Inputs, applied: Applied) -> tuple[tuple[Spec, Lock], list[Finding]]:
     spec, old, request = inputs.spec, inputs.old, inputs.request
     with carrying() as report:
         if old is None and (unasked := load_settings(os.environ).unasked):
@@ -77,22 +66,20 @@ def _solve_anew(inputs: Inputs, applied: Applied) -> tuple[tuple[Spec, Lock], li
 
 def _solve_with_sources(
     spec: Spec, asked: RelockRequest, inputs: Inputs, tried: Collection[NeededByBuild] = ()
-) -> tuple[tuple[Spec, Lock], list[Diagnostic]]:
+) -> tuple[tuple[Spec, Lock], list[Finding]]:
     """Solve a spec. With `allow_needed` the spec itself may change: the sources that the resolution needs are added to
     its allow-source, and what their builds need to build-dependencies, until it needs no more."""
     request, fresh = inputs.request, bool(asked.upgrade.everything or asked.upgrade.packages)
     with carrying() as report:
         try:
-            with resolvers_of(
-                spec, report.append, offline=request.offline, refresh=request.refresh, fresh=fresh
-            ) as resolvers:
+            with resolvers_of(spec, offline=request.offline, refresh=request.refresh, fresh=fresh) as resolvers:
                 lock, found = relock(asked, resolvers)
             return (spec, _without_mere_time(inputs.old, lock) if asked.spec != spec else lock), [*report, *found]
         except EnvspecError as refused:
             allowed, written, needs = _allow_needed(spec, refused, inputs, tried)
         # the other findings come again with the lock, where they still hold
         report[:] = written
-        done = "; ".join(one.text for one in written if isinstance(one, Written))
+        done = "; ".join(one.text for one in written if one.code == WRITTEN)
         with interruption_says(done):
             asked = replace(asked, spec=inputs.bound(allowed))
             solved, more = _solve_with_sources(allowed, asked, inputs, {*tried, *needs})
@@ -101,7 +88,7 @@ def _solve_with_sources(
 
 def _allow_needed(
     spec: Spec, refused: EnvspecError, inputs: Inputs, tried: Collection[NeededByBuild]
-) -> tuple[Spec, list[Diagnostic], list[NeededByBuild]]:
+) -> tuple[Spec, list[Finding], list[NeededByBuild]]:
     """Write the sources that a refusal needs into the spec, and give that with what was written. Raises the refusal
     again where they aren't all that is needed, or may not be allowed; and Forbidden."""
     from envspec.spec.edit import NeededByBuild, allow_source
@@ -114,12 +101,12 @@ def _allow_needed(
     names = tuple(dict.fromkeys(name for one in needed for name in names_needed(one)))
     apply(replace(spec, pip=replace(spec.pip, allow_source=(*spec.pip.allow_source, *names))))
     allow_source(spec.path, names, needs)
-    written: list[Diagnostic] = [note(source.message) for source in (*needed, *builds)]
+    written: list[Finding] = [note(source.message) for source in (*needed, *builds)]
     if names:
-        written.append(Written(f"wrote allow-source into {spec.path}: {', '.join(names)}"))
+        written.append(change(f"wrote allow-source into {spec.path}: {', '.join(names)}"))
     for one in needs:
         line = f"{one.package} = {', '.join(one.lines)}"
-        written.append(Written(f"wrote build-dependencies into {spec.path}: {line}"))
+        written.append(change(f"wrote build-dependencies into {spec.path}: {line}"))
     return app_inputs.read_spec(spec.path), written, needs
 
 

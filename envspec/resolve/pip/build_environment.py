@@ -103,11 +103,11 @@ class BuildWanted(Struct, frozen=True):
 
 
 BuiltWith = tuple[BuildPin, ...]
+BuildEnvironments = tuple[Mapping[BuildWanted, "BuiltWith | BuildLacks"], tuple[Finding, ...]]
+"""The environments of builds, and notes on the builds that couldn't be asked."""
 
 
-def build_environments(
-    resolver: PipResolver, wanted: Sequence[BuildWanted]
-) -> dict[BuildWanted, BuiltWith | BuildLacks]:
+def build_environments(resolver: PipResolver, wanted: Sequence[BuildWanted]) -> BuildEnvironments:
     """Resolve the environments of sources that `resolver` has just pinned; of those that their builds have already,
     and see all they import in, give none.
 
@@ -115,7 +115,7 @@ def build_environments(
     without a wheel, or a file by its URL.
     """
     if not wanted:
-        return {}
+        return {}, ()
 
     def folder() -> Path:
         return Path(tempfile.mkdtemp(prefix="builds-", dir=resolver.scratch))
@@ -127,7 +127,7 @@ def build_environments(
     with build_requirements(resolver.pages, describe, resolver.default_index, resolver.cache, live) as builds:
         reader = replace(resolver.sources, builds=builds)
         solving = _Builds(resolver, reader, builds, folder, counting)
-        return {one: solving.environment(one) for one in wanted}
+        return {one: solving.environment(one) for one in wanted}, tuple(solving.notes)
 
 
 class _Builds(Struct):
@@ -136,6 +136,7 @@ class _Builds(Struct):
     index: BuildIndex
     folder: Callable[[], Path]
     counting: Counting
+    notes: list[Finding] = field(default_factory=list)
     _required: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _solved: dict[Request, BuiltWith] = field(default_factory=dict)
     _sources: dict[Pin, UnpackedSource] = field(default_factory=dict)
@@ -162,7 +163,7 @@ class _Builds(Struct):
             if lacks := self._lacks(wanted, lines, {pin.name: pin.version for pin in pins}):
                 return lacks
             if module := self._missed.get(wanted.pin):
-                self._notice(wanted, f"it imports {module}, which isn't there while locking")
+                self._note(wanted, f"it imports {module}, which isn't there while locking")
             return pins
 
     def _lacks(self, wanted: BuildWanted, declared: Sequence[str], there: Mapping[str, str]) -> BuildLacks | None:
@@ -231,7 +232,7 @@ class _Builds(Struct):
                 return tuple(dict.fromkeys(declared)), True
             names = list_names(declared)
             if large := next(filter(stack_of, names), None):
-                self._notice(wanted, f"asking it takes {large}, which locking doesn't fetch")
+                self._note(wanted, f"asking it takes {large}, which locking doesn't fetch")
                 # setuptools before 70.1 asks for wheel
                 more = ("wheel",) if "setuptools" in names else ()
                 return tuple(dict.fromkeys((*declared, *more))), False
@@ -244,12 +245,12 @@ class _Builds(Struct):
                 if module is not None and source.is_of_others(module):
                     self._missed[wanted.pin] = module
                 else:
-                    self._notice(wanted, build_failure(error.output))
+                    self._note(wanted, build_failure(error.output))
                 return tuple(dict.fromkeys(declared)), False
 
-    def _notice(self, wanted: BuildWanted, why: str) -> None:
+    def _note(self, wanted: BuildWanted, why: str) -> None:
         message = f"{wanted.release}: its build can't say here what else it needs, so the lock has what it declares"
-        self.resolver.notice(Finding("info", "build-not-asked", f"{message}: {why}"))
+        self.notes.append(Finding("info", "build-not-asked", f"{message}: {why}"))
 
     def _shows(self, wanted: BuildWanted) -> str | None:
         """Name the PyTorch index of the target's torch where the index of builds has its page."""

@@ -82,7 +82,6 @@ def pip_resolver(
     refresh: bool,
     fresh: bool = False,
     progress: Progress,
-    notice: Callable[[Finding], None] = lambda finding: None,
 ) -> Iterator[PipResolver]:
     """Make the resolver of a spec's pip half. Its scratch folder goes when the block ends. `refresh` asks the live
     PyTorch index besides the facts, and both it and `fresh` ask whether cached pages have changed.
@@ -122,7 +121,6 @@ def pip_resolver(
             live_pages=live_pages,
             refresh=refresh,
             progress=progress,
-            notice=notice,
         )
 
 
@@ -131,7 +129,7 @@ def pip_resolver(
 _AT_ONCE = 16
 
 
-def publishers(resolver: PipResolver, pins: Iterable[Pin]) -> dict[Pin, Publisher]:
+def publishers(resolver: PipResolver, pins: Iterable[Pin]) -> tuple[dict[Pin, Publisher], tuple[Finding, ...]]:
     """Ask for the publishers of pins that `resolver` has just made; leaves out those of which no index says any.
 
     Only the index itself is asked: a mirror's page may name places that this machine doesn't reach. An index that fails
@@ -161,10 +159,6 @@ def publishers(resolver: PipResolver, pins: Iterable[Pin]) -> dict[Pin, Publishe
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = list(pool.map(lambda one: ask(one[1], one[2]), wanted))
-    if failed:
-        resolver.notice(
-            Finding(
-                "info", "publisher-not-asked", f"the lock names no publishers that weren't known before: {failed[0]}"
-            )
-        )
-    return {pin: publisher for (pin, _, _), publisher in zip(wanted, found, strict=True) if publisher}
+    message = "the lock names no publishers that weren't known before"
+    notes = tuple(Finding("info", "publisher-not-asked", f"{message}: {one}") for one in failed[:1])
+    return {pin: publisher for (pin, _, _), publisher in zip(wanted, found, strict=True) if publisher}, notes

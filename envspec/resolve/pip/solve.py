@@ -101,7 +101,6 @@ class PipResolver(Struct, frozen=True):
     hashes         of files whose page says none
     live_pages     pages of the user's mirror of a PyTorch index variant; None without a mirror
     refresh        ask the live PyTorch index besides the shipped facts
-    notice         takes notes about skipped releases
     pages          pages of all indexes, for the index proxy
     cache          envspec's cache, where the index proxies keep the secret of their addresses
     scratch        gives an empty folder that goes when the resolution ends
@@ -122,7 +121,6 @@ class PipResolver(Struct, frozen=True):
     live_pages: Callable[[str], LivePages | None] = lambda variant: None
     refresh: bool = False
     progress: Progress = field(default_factory=Progress)
-    notice: Callable[[Finding], None] = lambda finding: None
     _solutions: list[Solution] = field(default_factory=list)
     _chosen: dict[Request, TorchIndex] = field(default_factory=dict)
     _running: list[Processes] = field(default_factory=list)

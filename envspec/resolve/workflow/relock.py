@@ -34,14 +34,14 @@ from envspec.lock.pinned import with_fullest_code
 from envspec.lock.rules.builds import NUMPY, bounds_of, bounds_on_numpy, is_shared, unlike_target
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.resolve.pip.build_environment import BuildWanted, against_lock
+from envspec.resolve.pip.build_environment import BuildEnvironments, BuildWanted, against_lock
 from envspec.resolve.pip.sources_needed import BuildNeeds, NeededSource, SourcesNeeded, names_needed, with_lines
 from envspec.resolve.workflow.accept import accept, effect_notes, notes_before, of_pins, refused_pins
 from envspec.resolve.workflow.base import base_findings
 from envspec.resolve.workflow.keep import Kept, Upgrade, preserve
 from envspec.resolve.workflow.notices import flaw_warnings, misspelt_names, unused_sources
 from envspec.resolve.workflow.obstacles import SOLVES, Trial, all_in_the_way, is_obstacle
-from envspec.resolve.workflow.prepare import NotAfter, prepare
+from envspec.resolve.workflow.prepare import NotAfter, Prepared, prepare
 from envspec.resolve.workflow.pythons import PACKAGE, choose_pythons
 from envspec.resolve.workflow.solve import Resolvers, Solved, solve
 from envspec.spec.model import Spec, Target
@@ -55,12 +55,14 @@ def with_build_environments(
     solved: Sequence[Solved],
     old: Lock | None,
     upgrade: Upgrade,
-    resolve: Callable[[Sequence[BuildWanted]], Mapping[BuildWanted, tuple[BuildPin, ...] | BuildLacks]],
+    resolve: Callable[[Sequence[BuildWanted]], BuildEnvironments],
     flaws: Sequence[Finding] = (),
-) -> tuple[Solved, ...]:
-    """Give solved targets with what each of their sources is built with. What the old lock has stays, but for that of
-    packages that can't be right (`flaws`). Raises BuildNeeds for builds that import what they don't get, and what
-    `resolve` raises."""
+) -> tuple[tuple[Solved, ...], tuple[Finding, ...]]:
+    """Give solved targets with what each of their sources is built with, and notes on builds that couldn't be asked.
+
+    What the old lock has stays, but for that of packages that can't be right (`flaws`). Raises BuildNeeds for builds
+    that import what they don't get, and what `resolve` raises.
+    """
     wrong = {(target, flaw.package) for flaw in flaws for target in flaw.targets}
     wanted: dict[tuple[str, Pin], BuildWanted] = {}
     kept: dict[tuple[str, Pin], tuple[BuildPin, ...]] = {}
@@ -77,7 +79,7 @@ def with_build_environments(
                 kept[key] = before
                 request = replace(request, sees=tuple((wheel.name, wheel.version) for wheel in before))
             wanted[key] = request
-    found = resolve(tuple(dict.fromkeys(wanted.values())))
+    found, notes = resolve(tuple(dict.fromkeys(wanted.values())))
     lacking: dict[tuple[Pin, BuildLacks], list[str]] = {}
     for (name, pin), request in wanted.items():
         made = found.get(request)
@@ -100,7 +102,7 @@ def with_build_environments(
             ),
         )
         for one in solved
-    )
+    ), notes
 
 
 def _list_visible(spec: Spec, solved: Solved, name: str) -> tuple[tuple[str, str], ...] | None:
@@ -176,17 +178,20 @@ def _build_request(solved: Solved, pin: Pin) -> BuildWanted:
 
 
 def with_publishers(
-    solved: Sequence[Solved], old: Lock | None, ask: Callable[[Iterable[Pin]], Mapping[Pin, Publisher]]
-) -> tuple[Solved, ...]:
-    """Give solved targets with the publishers of their pip pins."""
+    solved: Sequence[Solved],
+    old: Lock | None,
+    ask: Callable[[Iterable[Pin]], tuple[Mapping[Pin, Publisher], tuple[Finding, ...]]],
+) -> tuple[tuple[Solved, ...], tuple[Finding, ...]]:
+    """Give solved targets with the publishers of their pip pins, and a note where an index doesn't answer."""
     before = {(pin.index, pin.artifact): pin.publisher for target in old or () for pin in target.pins if pin.publisher}
     pins = {pin for one in solved for pin in one.pip if pin.artifact is not None and pin.url is None}
     known = {pin: said for pin in pins if (said := before.get((pin.index, pin.artifact))) is not None}
-    known.update(ask(sorted(pins - known.keys(), key=lambda pin: (pin.index, pin.name, pin.version))))
+    publishers, notes = ask(sorted(pins - known.keys(), key=lambda pin: (pin.index, pin.name, pin.version)))
+    known.update(publishers)
     return tuple(
         replace(one, pip=tuple(replace(pin, publisher=known[pin]) if pin in known else pin for pin in one.pip))
         for one in solved
-    )
+    ), notes
 
 
 def inspection_findings(solved: Sequence[Solved], kept: Kept) -> Iterator[Finding]:
@@ -266,109 +271,21 @@ def _relock(request: RelockRequest, resolvers: Resolvers, findings: list[Finding
     targets = _choose_targets(case, old, request.only, flaws)
     findings += flaw_warnings(flaws)
     bounds = (case.shared.exclude_newer, not_after.moment if not_after else None)
+    own = case.shared.brings_python
     with _placing(case.spec):
-        own = case.shared.brings_python
         pythons, without_build = choose_pythons(case.targets, old, move, flaws, bounds, needed=own)
     findings += without_build
-    builds_of = pythons if own else ()
-    spec = replace(case.spec, python_builds={one.platform: one.version for one in builds_of})
+    spec = replace(case.spec, python_builds={one.platform: one.version for one in (pythons if own else ())})
     case = replace(case, spec=spec)
     kept = preserve(request.first, Upgrade()) if request.first else preserve(old, move, flaws)
+    names = frozenset(target.name for target in targets)
+    run = _Relocking(request, resolvers, case, names, kept, flaws, bounds, begun)
 
-    def judge(of: Spec, one: Solved) -> tuple[Finding, ...]:
-        return of_pins(of, one, resolvers.releases)
-
-    def refusals(of: Spec, solved: Sequence[Solved]) -> tuple[EnvspecError, ...]:
-        needed = [one.needed for one in solved if one.needed is not None][:1]
-        return (*refused_pins(of, solved, judge), *needed)
-
-    def finish(
-        of: Spec, solved: Sequence[Solved]
-    ) -> tuple[tuple[Solved, ...], tuple[LockedTarget, ...], tuple[Finding, ...]]:
-        with _placing(of):
-            solved = with_build_environments(of, solved, old, move, resolvers.builds, flaws)
-        return solved, *accept(of, solved, kept, refreshed=request.refreshed, judge=partial(judge, of))
-
-    names = {target.name for target in targets}
-
-    def attempt(changed: Spec, seconds: float) -> tuple[EnvspecError, ...] | None:
-        if own and (changed.python, changed.python_range) != (spec.python, spec.python_range):
-            before, within = min((one for one in bounds if one is not None), default=None), changed.python_range or ""
-            platforms = {one.platform for one in changed.targets}
-            found = {one: newest_build(changed.python, one, before, within) for one in platforms}
-            changed = replace(changed, python_builds={name: one.version for name, one in found.items() if one})
-        there = spec_case(changed)
-        same = {one.name for one in solved} - {name for one in refused for name in one.targets}
-        if there.shared != case.shared or changed.python_builds != spec.python_builds:
-            same = set()
-
-        def is_known(one: Target) -> bool:
-            """Say whether nothing changes of a target that nothing was refused of."""
-            return (
-                one.name in same and one == spec.target(one.name) and there.targets[one.name] == case.targets[one.name]
-            )
-
-        over = Event()
-
-        def give_up() -> None:
-            over.set()
-            resolvers.stop()
-
-        def judge_in_time(one: Solved) -> tuple[Finding, ...]:
-            if over.is_set():
-                raise ToolError("the time for ways is over")
-            return judge(changed, one)
-
-        end = Timer(seconds, give_up)
-        end.start()
-        try:
-            asked = [one for one in changed.targets if one.name in names and not is_known(one)]
-            ready = prepare(there, asked, not_after, request.inventories)
-            answer = solve(ready, resolvers, Kept(), judge_in_time)
-            further = refusals(changed, answer)
-            if not further:
-                finish(changed, answer)
-            return None if any(map(behind, answer)) else further
-        except (AnswerNo, InputError) as error:
-            return parts(error)
-        except EnvspecError:
-            return None
-        finally:
-            end.cancel()
-
-    def behind(one: Solved) -> bool:
-        before = case.targets[one.name]
-        if one.request is None:
-            return False
-        asked = replace(one.request, requirements=before.requirements, constraints=before.constraints, own=())
-        return resolvers.is_behind(replace(asked, cuda=before.cuda), one.versions)
-
-    def refuse(refused: Sequence[EnvspecError]) -> NoReturn:
-        allowed = request.allows and any(map(names_needed, refused))
-        trial = Trial(spec, tuple(sorted(names)), attempt, monotonic, begun, 0 if allowed else SOLVES)
-        error = all_in_the_way(refused, trial)
-        error = together((*parts(error), *with_lines(_needs_of_builds(spec, parts(error)))))
-        for one in parts(error):
-            one.place = one.place or _place_of(spec, one)
-        raise error from None
-
-    refused, solved = tuple[EnvspecError, ...](), tuple[Solved, ...]()
-    before = tuple[Finding, ...]()
+    ready, before, refused = run.prepare(targets)
+    solved = tuple[Solved, ...]()
     try:
-        try:
-            ready = prepare(case, targets, not_after, request.inventories)
-            before = notes_before(ready)
-        except EnvspecError as error:
-            before = error.findings
-            if not is_obstacle(error):
-                raise
-            # the other targets have their own refusals
-            refused = parts(error)
-            rest = [one for one in targets if not any(one.name in part.targets for part in refused)]
-            alone = all(part.targets for part in refused)
-            ready = prepare(case, rest, not_after, request.inventories) if rest and alone else ()
-        solved = solve(ready, resolvers, kept, partial(judge, spec)) if ready else ()
-        refused = (*refused, *refusals(spec, solved))
+        solved = solve(ready, resolvers, kept, partial(run.judge, spec)) if ready else ()
+        refused = (*refused, *run.refusals(spec, solved))
     except EnvspecError as error:
         if is_obstacle(error):
             refused = (*refused, *parts(error))
@@ -378,22 +295,23 @@ def _relock(request: RelockRequest, resolvers: Resolvers, findings: list[Finding
             raise
     if refused:
         sources = {name for one in refused for name in names_needed(one)}
-        of_sources = (finding for one in solved for finding in judge(spec, one) if finding.package in sources)
+        of_sources = (finding for one in solved for finding in run.judge(spec, one) if finding.package in sources)
         findings += effect_notes(solved)
         findings += before
         findings += (_with_ways_of_machines(one) for one in of_sources if one.severity == "warning")
-        refuse(refused)
+        run.refuse(refused, solved)
 
     by_conda = {one.name: one.conda for one in solved}
     of_wheels = tuple(inspection_findings(solved, kept))
-    solved = with_publishers(solved, old, resolvers.publishers)
+    solved, notes = with_publishers(solved, old, resolvers.publishers)
+    findings += notes
     try:
-        solved, anew, accepted = finish(spec, solved)
+        solved, anew, accepted = run.finish(spec, solved)
     except EnvspecError as error:
         if not any(part.ways for part in parts(error)):
             raise
         findings += before
-        refuse(parts(error))
+        run.refuse(parts(error), solved)
     with _placing(spec):
         findings += resolvers.findings((*of_wheels, *accepted))
     findings += resolvers.conda.findings(by_conda) if resolvers.conda is not None else ()
@@ -414,6 +332,143 @@ def _relock(request: RelockRequest, resolvers: Resolvers, findings: list[Finding
         for name, one in sorted(request.inventories.items())
     )
     return replace(lock, bases=bases).with_inventories(request.inventories)
+
+
+class _Relocking(Struct, frozen=True):
+    """A locking of a spec, with all that is known before its targets are solved.
+
+    case    the spec with the builds of Python that were chosen
+    names   the targets to lock again
+    bounds  the moments after which no release counts
+    begun   the moment when it began, by a monotonic clock
+    """
+
+    request: RelockRequest
+    resolvers: Resolvers
+    case: SpecCase
+    names: frozenset[str]
+    kept: Kept
+    flaws: tuple[Finding, ...]
+    bounds: tuple[str | None, ...]
+    begun: float
+
+    def judge(self, spec: Spec, solved: Solved) -> tuple[Finding, ...]:
+        """Judge the pins of a solved target of a spec."""
+        return of_pins(spec, solved, self.resolvers.releases)
+
+    def refusals(self, spec: Spec, solved: Sequence[Solved]) -> tuple[EnvspecError, ...]:
+        """Give what the rules refuse of solved targets, and the sources that they would have to be allowed."""
+        needed = [one.needed for one in solved if one.needed is not None][:1]
+        return (*refused_pins(spec, solved, self.judge), *needed)
+
+    def prepare(
+        self, targets: tuple[Target, ...]
+    ) -> tuple[Sequence[Prepared], tuple[Finding, ...], tuple[EnvspecError, ...]]:
+        """Prepare targets; give those that rules don't refuse, the findings on all, and the refusals."""
+        request = self.request
+        try:
+            ready = prepare(self.case, targets, request.not_after, request.inventories)
+            return ready, notes_before(ready), ()
+        except EnvspecError as error:
+            if not is_obstacle(error):
+                error.place = error.place or _place_of(self.case.spec, error)
+                raise
+            # the other targets have their own refusals
+            refused = parts(error)
+            rest = [one for one in targets if not any(one.name in part.targets for part in refused)]
+            alone = all(part.targets for part in refused)
+            ready = prepare(self.case, rest, request.not_after, request.inventories) if rest and alone else ()
+            return ready, error.findings, refused
+
+    def finish(
+        self, spec: Spec, solved: Sequence[Solved]
+    ) -> tuple[tuple[Solved, ...], tuple[LockedTarget, ...], tuple[Finding, ...]]:
+        """Add the build environments of solved targets, and accept them into a lock. Raises what these raise."""
+        request, judge = self.request, partial(self.judge, spec)
+        with _placing(spec):
+            solved, notes = with_build_environments(
+                spec, solved, request.old, request.upgrade, self.resolvers.builds, self.flaws
+            )
+        locked, findings = accept(spec, solved, self.kept, refreshed=request.refreshed, judge=judge)
+        return solved, locked, (*notes, *findings)
+
+    def attempt(self, same: Collection[str], changed: Spec, seconds: float) -> tuple[EnvspecError, ...] | None:
+        """Try to lock a changed spec. Gives what refuses it, or None where it can't be told in time or leaves something
+        far behind. Targets of the `same` names had no refusal: they are solved again only where they changed."""
+        spec, over = self.case.spec, Event()
+        changed = self._with_builds(changed)
+        there = spec_case(changed)
+        if there.shared != self.case.shared or changed.python_builds != spec.python_builds:
+            same = ()
+
+        def give_up() -> None:
+            over.set()
+            self.resolvers.stop()
+
+        def judge_in_time(solved: Solved) -> tuple[Finding, ...]:
+            if over.is_set():
+                raise ToolError("the time for ways is over")
+            return self.judge(changed, solved)
+
+        end = Timer(seconds, give_up)
+        end.start()
+        try:
+            anew = [
+                one
+                for one in changed.targets
+                if one.name in self.names
+                and not (
+                    one.name in same
+                    and one == spec.target(one.name)
+                    and there.targets[one.name] == self.case.targets[one.name]
+                )
+            ]
+            ready = prepare(there, anew, self.request.not_after, self.request.inventories)
+            solved = solve(ready, self.resolvers, Kept(), judge_in_time)
+            further = self.refusals(changed, solved)
+            if not further:
+                self.finish(changed, solved)
+            return None if any(map(self._is_behind, solved)) else further
+        except (AnswerNo, InputError) as error:
+            return parts(error)
+        except EnvspecError:
+            return None
+        finally:
+            end.cancel()
+
+    def _with_builds(self, changed: Spec) -> Spec:
+        """Give a changed spec with the builds of another Python, where it asks for another."""
+        spec = self.case.spec
+        if not self.case.shared.brings_python or (changed.python, changed.python_range) == (
+            spec.python,
+            spec.python_range,
+        ):
+            return changed
+        before = min((one for one in self.bounds if one is not None), default=None)
+        platforms = {one.platform for one in changed.targets}
+        builds = {one: newest_build(changed.python, one, before, changed.python_range or "") for one in platforms}
+        return replace(changed, python_builds={name: one.version for name, one in builds.items() if one})
+
+    def _is_behind(self, solved: Solved) -> bool:
+        """Say whether a target leaves something far behind that the spec asks for as it stands."""
+        before, request = self.case.targets[solved.name], solved.request
+        if request is None:
+            return False
+        lines = {"requirements": before.requirements, "constraints": before.constraints}
+        return self.resolvers.is_behind(replace(request, **lines, own=(), cuda=before.cuda), solved.versions)
+
+    def refuse(self, refused: Sequence[EnvspecError], solved: Sequence[Solved]) -> NoReturn:
+        """Raise all that refuses the lock as one error, with the ways that were tried."""
+        spec = self.case.spec
+        same = {one.name for one in solved} - {name for one in refused for name in one.targets}
+        allowed = self.request.allows and any(map(names_needed, refused))
+        attempt = partial(self.attempt, same)
+        trial = Trial(spec, tuple(sorted(self.names)), attempt, monotonic, self.begun, 0 if allowed else SOLVES)
+        error = all_in_the_way(refused, trial)
+        error = together((*parts(error), *with_lines(_needs_of_builds(spec, parts(error)))))
+        for one in parts(error):
+            one.place = one.place or _place_of(spec, one)
+        raise error from None
 
 
 def _needs_of_builds(spec: Spec, refused: Iterable[EnvspecError]) -> Iterator[BuildNeeds]:

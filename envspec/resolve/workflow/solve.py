@@ -9,18 +9,17 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.artifacts.sdist.build_imports import BuildLacks
 from envspec.base.errors import InternalError, Unsatisfiable, Way
 from envspec.base.finding import Finding
 from envspec.facts.corrections import Correction, Corrections, of_wheel
 from envspec.facts.cuda_stack import TORCH, stack_of
 from envspec.facts.minimum import capabilities
-from envspec.lock.model import BuildPin, LockedCorrection, LockedTarget, Pin, Publisher
+from envspec.lock.model import LockedCorrection, LockedTarget, Pin, Publisher
 from envspec.net.index_proxy.releases import is_older
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
 from envspec.resolve.conda.request import CondaRequest
-from envspec.resolve.pip.build_environment import BuildWanted
+from envspec.resolve.pip.build_environment import BuildEnvironments, BuildWanted
 from envspec.resolve.pip.newest import Releases
 from envspec.resolve.pip.request import Preferences, Request, provided_packages, request_for
 from envspec.resolve.pip.sources_needed import SourcesNeeded
@@ -66,9 +65,9 @@ class CondaHalf(Protocol):
     def findings(self, pins: Mapping[str, tuple[Pin, ...]]) -> Sequence[Finding]: ...
 
 
-def _none(asked: object) -> Mapping[Any, Any]:
+def _none(request: object) -> tuple[Mapping[Any, Any], tuple[Finding, ...]]:
     """Answer nothing."""
-    return {}
+    return {}, ()
 
 
 class Resolvers(Struct, frozen=True):
@@ -87,8 +86,8 @@ class Resolvers(Struct, frozen=True):
     pip: Resolver
     conda: CondaHalf | None = None
     inspect: Inspector | None = None
-    builds: Callable[[Sequence[BuildWanted]], Mapping[BuildWanted, tuple[BuildPin, ...] | BuildLacks]] = _none
-    publishers: Callable[[Iterable[Pin]], Mapping[Pin, Publisher]] = _none
+    builds: Callable[[Sequence[BuildWanted]], BuildEnvironments] = _none
+    publishers: Callable[[Iterable[Pin]], tuple[Mapping[Pin, Publisher], tuple[Finding, ...]]] = _none
     findings: Callable[[Sequence[Finding]], Sequence[Finding]] = lambda others: ()
     releases: Callable[[Request], Releases] = lambda request: lambda name: ()
     is_behind: Callable[[Request, Mapping[str, str]], bool] = lambda request, versions: False

@@ -132,19 +132,16 @@ def answer(one: Case, machine: Machine) -> Said:
     """Lock a case as its user would."""
     machine.spec(one.spec)
     machine.introduce()
-    spec, told = load_spec(str(machine.folder / "specs" / "demo.toml")), list[Finding]()
+    spec = load_spec(str(machine.folder / "specs" / "demo.toml"))
     try:
-        with pip_resolver(
-            spec, machine.environment(), offline=False, refresh=False, progress=Progress(), notice=told.append
-        ) as pip:
+        with pip_resolver(spec, machine.environment(), offline=False, refresh=False, progress=Progress()) as pip:
             (target,), findings = relock(RelockRequest(spec), Resolvers(pip, findings=pip.findings))
     except AnswerNo as no:
         came = (
             "source" if isinstance(no, SourcesNeeded) else "refuse" if isinstance(no, Infeasible) else "unsatisfiable"
         )
         every = no.errors if isinstance(no, InfeasibleTargets) else (no,)
-        return Said(came, "\n".join(f"{each.message}\n{each.hint}" for each in every), (*told, *no.findings))
-    findings = (*told, *findings)
+        return Said(came, "\n".join(f"{each.message}\n{each.hint}" for each in every), no.findings)
     text = "\n".join(f"{each.severity}: {each.text} {each.remedy or ''}" for each in findings)
     return Said({pin.name: pin.version for pin in target.pins}, text, findings)
 

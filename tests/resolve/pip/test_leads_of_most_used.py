@@ -70,21 +70,19 @@ def test_beside_torch_its_leaders_are_what_they_are_alone(cuda: str, platform: s
 
 def answer(folder: Path, *lines: str) -> tuple[Lock | None, dict[str, Sequence[Release]], list[Finding]]:
     """Lock these for the CPU; gives what the index has of each, too. None where there is no answer."""
-    machine, told = Machine(folder), list[Finding]()
+    machine = Machine(folder)
     machine.spec(cpu(*lines, extra="inspect = false"))
     spec = load_spec(str(machine.folder / "specs" / "demo.toml"))
     names = [line.partition(">")[0] for line in lines]
-    with pip_resolver(
-        spec, os.environ, offline=False, refresh=False, progress=Progress(), notice=told.append
-    ) as resolver:
+    with pip_resolver(spec, os.environ, offline=False, refresh=False, progress=Progress()) as resolver:
         asked = Request("linux-64", "3.12", "2.28", tuple(names))
         releases = resolver._uv_indexes.releases(asked)
         pages: dict[str, Sequence[Release]] = {name: admitted_releases(name, asked, releases) for name in names}
         try:
             locked, findings = relock(RelockRequest(spec), Resolvers(resolver, findings=resolver.findings))
-            return locked, pages, [*told, *findings]
+            return locked, pages, [*findings]
         except (AnswerNo, SpecError):
-            return None, pages, told
+            return None, pages, []
 
 
 def behind(locked: Lock, pages: dict[str, Sequence[Release]]) -> set[str]:
