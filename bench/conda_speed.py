@@ -106,7 +106,7 @@ def _bare(channel: str) -> Callable[[], object]:
 def _ours(channel: str, *, four: bool) -> Callable[[], object]:
     import rattler
 
-    from envspec.resolve.conda.channels import ChannelAddress
+    from envspec.artifacts.conda_channels import ChannelAddress
     from envspec.resolve.conda.request import CondaRequest
     from envspec.resolve.conda.solve import CondaResolver
 

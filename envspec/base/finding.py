@@ -92,7 +92,7 @@ WRITTEN = "written"
 """The code of a change that envspec itself made on the way, of the spec or beside the lock."""
 
 
-def written(message: str, remedy: str | None = None) -> Finding:
+def change(message: str, remedy: str | None = None) -> Finding:
     """Make the line on a change that envspec made."""
     return Finding("info", WRITTEN, message, remedy=remedy)
 

@@ -13,6 +13,7 @@ from typing import IO, Any
 from msgspec import Struct
 
 from envspec.artifacts.conda_archives import CONDA_CACHE
+from envspec.artifacts.conda_channels import load_conda_config
 from envspec.base.documents import read_json
 from envspec.base.progress import Progress
 from envspec.base.settings import load_settings
@@ -20,7 +21,6 @@ from envspec.image.layer import FILE, PROGRAM, LayerEntry, link_entry, text_entr
 from envspec.install.installed import CONDA_META
 from envspec.lock.conda_files import artifact_of, channel_of
 from envspec.lock.model import LockedTarget, Pin
-from envspec.resolve.conda.channels import load_conda_config
 
 _OF_THIS_MACHINE = ("extracted_package_dir", "package_tarball_full_path", "link")
 """The fields of a record in conda-meta that say where this machine keeps the package."""

@@ -30,6 +30,7 @@ from rattler.exceptions import InstallerError
 from rattler.networking import Client
 
 from envspec.artifacts.conda_archives import CONDA_CACHE
+from envspec.artifacts.conda_channels import Channels, CondaConfig, apart, channel_addresses
 from envspec.base.cache import touch
 from envspec.base.documents import read_json
 from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError
@@ -49,7 +50,6 @@ from envspec.net.connections import patience_of
 from envspec.net.file_store import sha256_of
 from envspec.net.transport import Patience
 from envspec.packages.names import conda_name
-from envspec.resolve.conda.channels import Channels, CondaConfig, apart, channel_addresses
 from envspec.resolve.conda.setup import conda_client
 
 

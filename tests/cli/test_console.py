@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from envspec.base import redact as secrets
 from envspec.base.errors import InputError, Place, Unsatisfiable
-from envspec.base.finding import Finding, carrying, note, written
+from envspec.base.finding import Finding, carrying, change, note
 from envspec.cli import console, main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -158,7 +158,7 @@ def test_what_moved_for_a_release_that_was_given_up_has_one_line() -> None:
 def test_findings_stand_above_the_error_that_ended_their_work(capsys: pytest.CaptureFixture[str]) -> None:
     def work() -> None:
         with carrying() as report:
-            report += (note("one", "do"), written("wrote two"), note("one", "do"))
+            report += (note("one", "do"), change("wrote two"), note("one", "do"))
             with carrying() as inner:
                 inner.append(Finding("warning", "far-behind", "three"))
                 raise InputError("four")

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from support.matrix import first_by_day
 
+from envspec.artifacts.conda_channels import ChannelAddress
 from envspec.base.errors import AnswerNo, Unsatisfiable, WrongBuild
 from envspec.facts.conda_builds import builds
 from envspec.lock.judge import judge, judge_target
 from envspec.lock.model import LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.lock.read import load
-from envspec.resolve.conda.channels import ChannelAddress
 from envspec.resolve.conda.request import CondaRequest, conda_request_for, virtual_packages
 from envspec.resolve.conda.solve import CondaResolver
 

@@ -10,6 +10,7 @@ from unittest import mock
 from fuzz_given import parts, text
 from fuzz_guard import Parser
 
+from envspec.artifacts.conda_channels import channel_addresses, load_conda_config
 from envspec.base.settings import load_settings
 from envspec.export.leftovers import leftovers
 from envspec.export.plan import SLICE, SpecPlan
@@ -23,7 +24,6 @@ from envspec.prove.doctor.machine import Machine, Pythons
 from envspec.prove.doctor.nvidia import devices, driver, nvml
 from envspec.prove.smoke.run.jobs import _read_end, ask_states, find_job, read_scontrol, read_submission
 from envspec.prove.smoke.run.process import FinishedProgram
-from envspec.resolve.conda.channels import channel_addresses, load_conda_config
 from envspec.resolve.uv.program import _user_settings
 
 URL = "https://packages.example.org/simple/lib9/"

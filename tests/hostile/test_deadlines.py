@@ -21,6 +21,7 @@ from support.installs import PYTHON, SPEC, pip_pin, write_lock
 from support.machine import Machine
 from support.packages import wheel
 
+from envspec.artifacts.conda_channels import CondaConfig
 from envspec.artifacts.metadata import MetadataCache, MetadataReader
 from envspec.base.errors import EnvspecError, IndexFailure
 from envspec.base.progress import Progress
@@ -33,7 +34,6 @@ from envspec.net.remote_file import open_remote
 from envspec.net.repository import Repository
 from envspec.net.transport import HostNames, PeerTooSlow, deadline, timed_pools
 from envspec.resolve.conda import setup
-from envspec.resolve.conda.channels import CondaConfig
 from envspec.resolve.uv.answer import FoundFile
 from envspec.review.audit import osv
 from envspec.spec.model import CondaTable, Spec, Target

@@ -213,7 +213,7 @@ def test_a_pytorch_index_is_no_private_one(machine: Machine, index: Index, inter
 def test_a_channel_further_down_has_a_higher_version(tmp_path: Path) -> None:
     """conda's own answer to the same attack: channels in strict order. What the first has comes from the first."""
     rattler = pytest.importorskip("rattler")
-    from envspec.resolve.conda.channels import ChannelAddress
+    from envspec.artifacts.conda_channels import ChannelAddress
     from envspec.resolve.conda.request import CondaRequest
     from envspec.resolve.conda.solve import CondaResolver
 

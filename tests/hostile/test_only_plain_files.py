@@ -37,7 +37,7 @@ ALLOWED = {
     "the user's and the site's own settings": (
         *("app.lock.resolvers:trust_index", "app.site_policy", "base.places:read_site_file", "base.settings"),
         *("base.user_config", "net.registry:_table", "resolve.uv.program:_user_settings"),
-        "resolve.conda.channels:logins_file",
+        "artifacts.conda_channels:logins_file",
     ),
     "envspec's cache and its scratch folders, and rattler's": (
         *("base.cache", "app.bundle:_project", "app.image.base:_of_registry", "app.image.base:registry_source.read"),

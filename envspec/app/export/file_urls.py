@@ -28,7 +28,7 @@ def file_urls(
     urls: dict[tuple[str, str], str] = {}
     # most formats contain no URL, and load no resolver
     if conda:
-        from envspec.resolve.conda.channels import channel_urls
+        from envspec.artifacts.conda_channels import channel_urls
 
         urls |= urls_in_channels(conda, channel_urls({channel_of(pin)[0] for pin in conda}, spec, env))
     if pip:

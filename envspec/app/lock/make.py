@@ -24,7 +24,7 @@ from envspec.app.policy import Applied, apply
 from envspec.app.unmerged import take_in_command, unmerged_files
 from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import InputError
-from envspec.base.finding import WRITTEN, Finding, carrying, warning, written as change
+from envspec.base.finding import WRITTEN, Finding, carrying, change, warning
 from envspec.base.places import cache_dir, home_of
 from envspec.base.plain_files import read_plain
 from envspec.export.image_findings import image_findings

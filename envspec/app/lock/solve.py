@@ -15,7 +15,7 @@ from envspec.app.lock.resolvers import resolvers_of
 from envspec.app.observer import interruption_says
 from envspec.app.policy import Applied, apply
 from envspec.base.errors import EnvspecError, OutsideError, parts
-from envspec.base.finding import WRITTEN, Finding, carrying, note, warning, written as change
+from envspec.base.finding import WRITTEN, Finding, carrying, change, note, warning
 from envspec.base.settings import load_settings
 from envspec.base.texts import printable
 from envspec.lock.model import Lock

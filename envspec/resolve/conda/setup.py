@@ -10,6 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envspec.artifacts.conda_archives import CONDA_CACHE, CondaArchives
+from envspec.artifacts.conda_channels import (
+    CondaConfig,
+    apart,
+    channel_addresses,
+    channel_url,
+    load_conda_config,
+    logins_file,
+)
 from envspec.base.errors import InputError, StorageError
 from envspec.base.extras import require_extra
 from envspec.base.progress import Progress
@@ -18,14 +26,6 @@ from envspec.base.settings import Settings, load_settings
 from envspec.lock.model import Pin
 from envspec.net.connections import patience_of
 from envspec.net.limits import LIMITS
-from envspec.resolve.conda.channels import (
-    CondaConfig,
-    apart,
-    channel_addresses,
-    channel_url,
-    load_conda_config,
-    logins_file,
-)
 from envspec.resolve.conda.request import build_of, pins_of_records
 from envspec.resolve.conda.solve import CondaResolver
 from envspec.spec.model import Spec

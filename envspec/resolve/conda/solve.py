@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from envspec.artifacts.conda_archives import CondaArchives, is_panic
+from envspec.artifacts.conda_channels import ChannelAddress
 from envspec.base.errors import EnvspecError, IndexFailure, ToolError, Unsatisfiable, Way, WrongBuild
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.progress import Progress
@@ -24,7 +25,6 @@ from envspec.net.limits import LIMITS
 from envspec.packages.conda import BuildRecord, foreign_builds, place_of
 from envspec.packages.names import conda_name
 from envspec.packages.version_numbers import numbers_in
-from envspec.resolve.conda.channels import ChannelAddress
 from envspec.resolve.conda.request import (
     CondaRequest,
     best_of_each,

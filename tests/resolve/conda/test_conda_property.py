@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from support.channel import LocalChannel, Record, cuda_versions, pythons
 from support.examples import examples
 
+from envspec.artifacts.conda_channels import ChannelAddress
 from envspec.base.errors import AnswerNo
 from envspec.lock.model import Pin
-from envspec.resolve.conda.channels import ChannelAddress
 from envspec.resolve.conda.request import CondaRequest, virtual_packages
 from envspec.resolve.conda.solve import CondaResolver
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings, strategies as st
 from support.channel import LocalChannel, Record, pythons
 from support.examples import examples
 
+from envspec.artifacts.conda_channels import ChannelAddress
 from envspec.base.errors import AnswerNo
 from envspec.lock.model import Pin
-from envspec.resolve.conda.channels import ChannelAddress
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.conda.solve import CondaResolver
 from envspec.resolve.pip.request import Preferences

@@ -14,9 +14,9 @@ from support.channel import LocalChannel, Record, cuda_versions, pythons
 from support.index import Index
 from support.serving import QuietFiles, serving
 
+from envspec.artifacts.conda_channels import ChannelAddress
 from envspec.base.errors import IndexFailure, Unsatisfiable, WrongBuild
 from envspec.lock.model import Pin
-from envspec.resolve.conda.channels import ChannelAddress
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.conda.solve import CondaResolver
 from envspec.resolve.pip.request import Preferences

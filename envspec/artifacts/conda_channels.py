@@ -116,7 +116,7 @@ def _pairs(table: object) -> tuple[tuple[str, str], ...]:
 def channel_urls(names: Iterable[str], spec: Spec, env: Mapping[str, str]) -> dict[str, str]:
     """Find the URL of each channel, without credentials, by its name in the lock.
 
-    The user's settings decide (`envspec.resolve.conda.channels`). Raises InputError for a broken configuration or a
+    The user's settings decide (`envspec.artifacts.conda_channels`). Raises InputError for a broken configuration or a
     channel that the spec no longer has, OutsideError for one without a known address.
     """
     addresses = channel_addresses(spec.conda.channels, load_settings(env), load_conda_config(env))

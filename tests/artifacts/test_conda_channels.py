@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from envspec.artifacts.conda_channels import CondaConfig, channel_addresses, load_conda_config
 from envspec.base.errors import InputError, SpecError
 from envspec.base.settings import Settings
 from envspec.packages.names import channel_name
-from envspec.resolve.conda.channels import CondaConfig, channel_addresses, load_conda_config
 
 
 def settings(**mirrors: str) -> Settings:
