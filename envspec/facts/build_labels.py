@@ -218,7 +218,8 @@ _WRITTEN = {
     "hash": r"[0-9a-f]{7,40}?",
     "short hash": r"[0-9a-f]{4,40}?",
 }
-_NEXT = r"(?=\.|$|torch|pt\d|cpu|cu\d|cuda|rocm|xpu|cxx11)"
+_BEGINNINGS = {form.text.partition("#")[0] + ("#" if "#" in form.text else "") for form in FORMS if form.subject}
+_NEXT = rf"(?=\.|$|{'|'.join(re.escape(one).replace(chr(92) + '#', chr(92) + 'd') for one in sorted(_BEGINNINGS))})"
 """What stands behind a part that isn't a number. The letters of a commit's hash may begin the next part."""
 
 

@@ -54,7 +54,6 @@ def _solve_anew(inputs: Inputs, applied: Applied) -> tuple[tuple[Spec, Lock], li
             old,
             upgrade=request.upgrade,
             only=request.targets,
-            refreshed=request.refresh,
             not_after=applied.not_after,
             first=inputs.first_pins(),
             inventories=inputs.inventories(),

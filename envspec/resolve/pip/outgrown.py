@@ -89,7 +89,7 @@ def names_torch(requires: Iterable[str], torch: str | None) -> bool:
 
 def refuse_outgrown(several: Iterable[Outgrown], request: Request, label: str) -> None:
     """Raise Retreated for packages that went back, but for those that the spec accepts. `label` names the targets."""
-    lost = [one for one in several if not {"retreat", f"retreat:{one.name}"} & {*request.accepted}]
+    lost = [one for one in several if not request.accepts("retreat", one.name)]
     if lost:
         said = [
             f"{one.name} {one.newer}: {one.reason(request)}; {one.taken} "

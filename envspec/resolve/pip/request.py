@@ -104,6 +104,10 @@ class Request(RecordWithNotes, frozen=True, eq=False):
     on_base: bool = False
     direct: tuple[str, ...] = ()
 
+    def accepts(self, code: str, name: str) -> bool:
+        """Say whether the spec accepts a finding on a package."""
+        return code in self.accepted or f"{code}:{name}" in self.accepted
+
     @property
     def stand_ins(self) -> Provided:
         """What is provided, as the index proxy shows it."""

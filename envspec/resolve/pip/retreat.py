@@ -100,7 +100,7 @@ def _is_capped(requires: str, request: Request) -> bool:
 
 
 def _of(package: Found, request: Request, asks: Mapping[str, Asks], releases: Releases) -> Iterator[Retreat]:
-    if not package.files or not package.version or {CODE, f"{CODE}:{package.name}"} & {*request.accepted}:
+    if not package.files or not package.version or request.accepts(CODE, package.name):
         return
     page = releases(package.name)
     own = next((one for one in page if one.version == package.version), None)
@@ -114,7 +114,7 @@ def _of(package: Found, request: Request, asks: Mapping[str, Asks], releases: Re
         release = _for_older_pythons(package, page, request, asks.get(package.name))
     if release is not None:
         one = _retreat(package, release, page, request, asks.get(package.name))
-        if not {one.code, f"{one.code}:{package.name}"} & {*request.accepted}:
+        if not request.accepts(one.code, package.name):
             yield one
 
 

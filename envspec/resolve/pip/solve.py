@@ -25,7 +25,6 @@ from envspec.artifacts.wheel_inspector import WheelInspector
 from envspec.base.errors import AnswerNo, Way
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.progress import Counting, Progress
-from envspec.facts import torch_builds
 from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
@@ -152,12 +151,9 @@ class PipResolver(Struct, frozen=True):
         """Say whether versions leave something far behind that a request asks for itself. Raises IndexFailure."""
         releases, taken = self._uv_indexes.releases(request), {**versions}
         newest = find_newest(request, releases)
-        admits = torch_index.torch_request(request).admits
-        held = torch_builds.lockable(request.platform, torch_builds.variant_of(request.cuda))
         # of torch the target's own CUDA decides, where it has one within the bounds
-        in_time = (one for one in held if admits(one) and torch_index.in_time(one, request.not_after("torch")))
-        if "torch" in newest:
-            newest["torch"] = max(in_time, key=torch_builds.order, default=newest["torch"])
+        if "torch" in newest and (held := torch_index.lockable_releases(request, request.cuda)):
+            newest["torch"] = held[-1]
 
         def is_far(name: str, version: str) -> bool:
             by_version = {one.version: one for one in releases(name)}
@@ -215,7 +211,7 @@ class PipResolver(Struct, frozen=True):
     def findings(self, others: Iterable[Finding] = ()) -> tuple[Finding, ...]:
         """Give what there is to say of the last solutions, beside what `others` say."""
         hashed = self.hashes.hashed_urls() if self.hashes else ()
-        notes = [*notes_of(self._solutions, self._uv_indexes.releases, hashed, self.sources.static)]
+        notes = [*self._of_holes(), *notes_of(self._solutions, self._uv_indexes.releases, hashed, self.sources.static)]
         behind: list[Finding] = []
         for one in self._solutions:
             notes += [replace(finding, targets=one.targets) for finding in one.answer.findings]
@@ -223,6 +219,16 @@ class PipResolver(Struct, frozen=True):
             lags = behind_findings(self._behind(one), one.answer.asked, beside)
             behind += [replace(finding, targets=one.targets) for finding in lags]
         return (*notes, *merge_targets(behind))
+
+    def _of_holes(self) -> tuple[Finding, ...]:
+        """Warn of what the shipped facts lack, where torch is older for it."""
+        requests = {one.targets[0]: one.answer.asked for one in self._solutions}
+        shared = torch_holes.everywhere(requests, {one.targets[0]: one.pins for one in self._solutions})
+        found = (
+            (one, torch_holes.finding(one.answer.asked, one.answer.index, one.pins, one.kept.get("torch"), shared))
+            for one in self._solutions
+        )
+        return merge_targets(replace(hole, targets=one.targets) for one, hole in found if hole)
 
     def _behind(self, one: Solution) -> tuple[Behind, ...]:
         """Find what stays behind in a solution."""
@@ -294,29 +300,23 @@ class PipResolver(Struct, frozen=True):
         keep: Mapping[str, Preferences],
         serving: Serving,
     ) -> dict[str, PipAnswer]:
-        alike = {name: several for several in groups.values() for name in several}
-        pinned = {name: newest_torch(keep, several) for name, several in alike.items()}
-        # equal targets keep the same, but each the variants of its own machines
-        old = {
-            name: replace(first_of(keep, several), variants=keep[name].variants if name in keep else {})
-            for name, several in alike.items()
-        }
+        alike = {name: _Alike.of(name, names, keep) for names in groups.values() for name in names}
 
         def choose(name: str, request: Request) -> TorchIndexes:
-            chosen = self._index(request)
-            return TorchIndexes(choose_for_pin(request, chosen, pinned[name]), chosen, pinned[name])
+            chosen, pinned = self._index(request), alike[name].torch
+            return TorchIndexes(choose_for_pin(request, chosen, pinned), chosen, pinned)
 
         def job(name: str, prefer: Prefer, before: PipAnswer | None = None) -> Callable[[], PipAnswer]:
             subject = before.subject if before and before.subject else targets[name]
             torch = partial(_only, TorchIndexes.of(before.index)) if before else partial(choose, name)
-            return partial(self._solve, TargetSolver(subject, name, serving, torch, prefer, last_of(keep, alike[name])))
+            return partial(self._solve, TargetSolver(subject, name, serving, torch, prefer, alike[name].last))
 
         pool = ThreadPoolExecutor(max(_AT_ONCE, os.cpu_count() or 1))
         try:
             first, *others = alike
-            if old[first].versions:
-                shared = public(old[first])
-                return answer_together(pool, {n: job(n, partial(localise, old[n].over(shared))) for n in alike})
+            if (before := alike[first].old).versions:
+                shared = public(before)
+                return answer_together(pool, {n: job(n, partial(localise, alike[n].old.over(shared))) for n in alike})
             # without an old lock the first answer sets the versions that the others shall share
             begun_in = {request: choose(several[0], request).first for request, several in groups.items()}
             releases = torch_holes.newest_releases(begun_in)
@@ -328,7 +328,7 @@ class PipResolver(Struct, frozen=True):
                 return answer_together(pool, jobs | {n: job(n, prefer[n]) for n in others})
             apart = FAMILY if len(set(releases.values())) > 1 else ()
             following = {
-                n: job(n, prefer[n] if n in alike[first] else after(begun, prefer[n], localised=not apart))
+                n: job(n, prefer[n] if n in alike[first].names else after(begun, prefer[n], localised=not apart))
                 for n in others
             }
             answers = {first: begun, **answer_together(pool, following)}
@@ -378,6 +378,26 @@ class PipResolver(Struct, frozen=True):
     @property
     def _uv_indexes(self) -> UvIndexes:
         return UvIndexes(self.pages, self.indexes, self.flat, self.default_index)
+
+
+class _Alike(Struct, frozen=True):
+    """A target among those with an equal request.
+
+    names  of all of these
+    torch  the release of the old lock that they keep
+    old    the versions that the target keeps; variants are those of its own machines
+    last   the versions of the old lock, whether they are kept or not
+    """
+
+    names: tuple[str, ...]
+    torch: str | None
+    old: Preferences
+    last: Mapping[str, str]
+
+    @classmethod
+    def of(cls, name: str, names: tuple[str, ...], keep: Mapping[str, Preferences]) -> _Alike:
+        old = replace(first_of(keep, names), variants=keep[name].variants if name in keep else {})
+        return cls(names, newest_torch(keep, names), old, last_of(keep, names))
 
 
 def _only(value: _T, whatever: object) -> _T:

@@ -366,14 +366,14 @@ class TargetSolver(Struct, frozen=True):
     def _answer(self, end: Settled) -> PipAnswer:
         problem, found, reading = end.problem, end.answer.found, self.serving.reading
         preferred, now = self._prefer_versions(problem), versions_of(found)
-        edges = answer_of(found, problem.request, reading).lines if preferred.last else {}
+        resolution = answer_of(found, problem.asked, reading)
         rejected = {bound.package: bound.why for bound in problem.bounds if bound.why}
         passed_over = rejected_findings(rejected, versions_of(end.first.found), now, preferred.kept)
         return PipAnswer(
             problem.asked,
-            answer_of(found, problem.asked, reading),
+            resolution,
             problem.index,
-            (*downgrades(now, preferred.last, edges), *passed_over),
+            (*downgrades(now, preferred.last, resolution.lines), *passed_over),
             preferred.shared,
         )
 

@@ -180,6 +180,14 @@ def torch_request(request: Request) -> TorchRequest:
     )
 
 
+def lockable_releases(request: Request, cuda: str | None, python: str | None = None) -> list[str]:
+    """List the torch releases within a request's bounds and date that can be locked for a CUDA and a Python, or any,
+    oldest first."""
+    asked, before = torch_request(request), request.not_after("torch")
+    known = torch_builds.lockable(request.platform, torch_builds.variant_of(cuda), python)
+    return [version for version in known if asked.admits(version) and in_time(version, before)]
+
+
 def default_builds(platform: str, variant: str) -> list[str]:
     """List the torch releases whose build on PyPI is of this variant."""
     return [r.version for r in torch_builds.releases() if torch_builds.pypi_variant(r.version, platform) == variant]

@@ -23,13 +23,13 @@ from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.packages.tags import is_for_platform, wheel_fits
-from envspec.resolve.pip.request import Preferences, Request
+from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import (
     TorchIndex,
-    choose,
     default_builds,
     in_time,
     index_builds,
+    lockable_releases,
     torch_request,
 )
 from envspec.resolve.uv.conflict import range_of
@@ -91,29 +91,8 @@ def _release_of(project: str, version: str, uploaded: str | None) -> Release:
     return Release(version, (), False, False, None, uploaded or released.date(project, version))
 
 
-def findings(
-    requests: Mapping[str, Request],
-    pins: Mapping[str, Sequence[Pin]],
-    keep: Mapping[str, Preferences],
-    *,
-    refreshed: bool = False,
-) -> dict[str, tuple[Finding, ...]]:
-    """Find the effects of holes on solved targets, by target.
-
-    `requests`, `pins` and `keep` (the old lock's versions) are by target; `refreshed`: the live index was asked.
-    """
-    indexes = {name: choose(request, refresh=refreshed) for name, request in requests.items()}
-    all_could_have = everywhere(requests, pins)
-    found: dict[str, tuple[Finding, ...]] = {}
-    for name, request in requests.items():
-        kept = keep[name].versions.get("torch") if name in keep else None
-        told = finding(request, indexes[name], pins[name], kept=kept, everywhere=all_could_have)
-        found[name] = (told,) if told else ()
-    return found
-
-
 def finding(
-    request: Request, index: TorchIndex, pins: Sequence[Pin], *, kept: str | None = None, everywhere: str | None = None
+    request: Request, index: TorchIndex, pins: Sequence[Pin], kept: str | None = None, everywhere: str | None = None
 ) -> Finding | None:
     """Make the warning for a solved request whose torch is older because of a hole of the facts; None if it isn't.
 
@@ -335,13 +314,8 @@ def _other_cudas(request: Request, unheld: Unheld | None) -> tuple[str, ...]:
     within the spec's bounds and day, the newest such torch, newest first."""
     if request.cuda is None:
         return ()
-    asked, before = torch_request(request), request.not_after("torch")
-
-    def lockable(cuda: str) -> list[str]:
-        known = torch_builds.lockable(request.platform, torch_builds.variant_of(cuda), request.python)
-        return [version for version in known if asked.admits(version) and in_time(version, before)]
-
-    every = {cuda: lockable(cuda) for cuda in torch_builds.lockable_cudas(request.platform, python=request.python)}
+    cudas = torch_builds.lockable_cudas(request.platform, python=request.python)
+    every = {cuda: lockable_releases(request, cuda, request.python) for cuda in cudas}
     if unheld is not None and not unheld.hole:
         needed = [
             {version} if name == "torch" else {*torch_builds.torch_for(name, version)}

@@ -32,9 +32,7 @@ from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.tags import ReleaseFile, choose_file
 from envspec.resolve.pip.newest import Releases
 from envspec.resolve.pip.request import OTHER_BASE, Request
-from envspec.resolve.torch_index import holes as torch_holes
 from envspec.resolve.workflow.bounded import describe_moves, explain_refusals, of_one_cause, retreats
-from envspec.resolve.workflow.keep import Kept
 from envspec.resolve.workflow.notices import (
     correction_notes,
     merge_findings,
@@ -54,13 +52,10 @@ from envspec.spec.model import Spec, Target, acceptance_key
 def accept(
     spec: Spec,
     solved: Sequence[Solved],
-    kept: Kept,
-    *,
-    refreshed: bool,
     judge: Callable[[Solved], tuple[Finding, ...]],
 ) -> tuple[tuple[LockedTarget, ...], tuple[Finding, ...]]:
-    """Turn the solved targets of a spec into its lock's, with what is to be said of them. `refreshed` says that the
-    live PyTorch index was asked. `judge` judges the pins of a target.
+    """Turn the solved targets of a spec into its lock's, with what is to be said of them. `judge` judges the
+    pins of a target.
 
     Raises Infeasible or InfeasibleTargets for pins that the rules refuse, WrongBuild when a CPU build or one of another
     CUDA got in, SpecError for a source that only a package names,
@@ -69,8 +64,6 @@ def accept(
     of_its_pins = {one.name: (*judge(one), *of_retreats(spec, one)) for one in solved}
     of_pins = notes_among(merge_findings((one.name, _explain(of_its_pins[one.name], one)) for one in solved))
     moves = ((one.name, *line) for one in solved for line in describe_moves(one.gave_up, one.versions))
-    holes = _holes(solved, kept, refreshed=refreshed)
-    of_holes = notes_among(merge_findings((one.name, holes.get(one.name, ())) for one in solved))
     locked = tuple(_lock_target(one) for one in solved)
     of_its_extras = {
         one.name: _of_extras(spec, one.prepared.target, target) for one, target in zip(solved, locked, strict=True)
@@ -84,7 +77,7 @@ def accept(
         )
         for one in solved
     ]
-    findings = (*effect_notes(solved), *of_pins, *sacrifice_notes(moves), *of_holes, *of_extras)
+    findings = (*effect_notes(solved), *of_pins, *sacrifice_notes(moves), *of_extras)
     return locked, (*findings, *unused_terms(spec, codes))
 
 
@@ -163,11 +156,6 @@ def _wheels_of_releases(
             wheels = () if each.yanked else map(ReleaseFile, each.wheels)
             if file := choose_file(wheels, request.platform, request.full_python, request.glibc):
                 yield each.version, file
-
-
-def _holes(solved: Sequence[Solved], kept: Kept, *, refreshed: bool) -> dict[str, tuple[Finding, ...]]:
-    requests = {one.name: one.request for one in solved if one.request is not None}
-    return torch_holes.findings(requests, {one.name: one.pins for one in solved}, kept.pip, refreshed=refreshed)
 
 
 def _places(spec: Spec, target: Target) -> dict[str, Place]:

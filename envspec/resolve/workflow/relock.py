@@ -224,7 +224,6 @@ class RelockRequest(Struct, frozen=True):
     old        the old lock, whose pins stay where they still satisfy the spec
     upgrade    the pins of it that may change
     only       the targets to lock again, all by default; the others keep their pins of `old`
-    refreshed  envspec asks the live PyTorch index besides the facts
     not_after  releases beyond it are left out, whatever the spec's `exclude-newer` allows
     first      another tool's pins, by the spec's targets: they count in place of the old lock's, where they fit
     inventories  what the spec's base has, by platform
@@ -235,7 +234,6 @@ class RelockRequest(Struct, frozen=True):
     old: Lock | None = None
     upgrade: Upgrade = field(default_factory=Upgrade)
     only: Collection[str] = ()
-    refreshed: bool = False
     not_after: NotAfter | None = None
     first: Lock | None = None
     inventories: Mapping[str, Inventory] = field(default_factory=dict)
@@ -384,12 +382,12 @@ class _Relocking(Struct, frozen=True):
         self, spec: Spec, solved: Sequence[Solved]
     ) -> tuple[tuple[Solved, ...], tuple[LockedTarget, ...], tuple[Finding, ...]]:
         """Add the build environments of solved targets, and accept them into a lock. Raises what these raise."""
-        request, judge = self.request, partial(self.judge, spec)
+        request = self.request
         with _placing(spec):
             solved, notes = with_build_environments(
                 spec, solved, request.old, request.upgrade, self.resolvers.builds, self.flaws
             )
-        locked, findings = accept(spec, solved, self.kept, refreshed=request.refreshed, judge=judge)
+        locked, findings = accept(spec, solved, partial(self.judge, spec))
         return solved, locked, (*notes, *findings)
 
     def attempt(self, same: Collection[str], changed: Spec, seconds: float) -> tuple[EnvspecError, ...] | None:

@@ -5,9 +5,17 @@ import pytest
 from envspec.base.errors import IndexFailure
 from envspec.facts import torch_builds, wheels
 from envspec.lock.model import Pin
-from envspec.resolve.pip.request import Preferences, Request
+from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import TorchIndex, choose
-from envspec.resolve.torch_index.holes import CODE, findings, held_files, hole_text, newest_releases, unreachable_index
+from envspec.resolve.torch_index.holes import (
+    CODE,
+    everywhere,
+    finding,
+    held_files,
+    hole_text,
+    newest_releases,
+    unreachable_index,
+)
 
 
 def request(*requirements: str, cuda: str | None, exclude_newer: str | None = None, python: str = "3.12") -> Request:
@@ -92,10 +100,10 @@ def test_the_hole_and_the_target_are_named() -> None:
         "a": [pin("torch", "2.10.0+cu126", index="pytorch/cu126")],
         "b": [pin("torch", "2.12.0", index="pypi")],
     }
-    found = findings(requests, pins, {})
-    assert found["b"] == ()
-    (told,) = found["a"]
-    assert (told.severity, told.code) == ("warning", CODE)
+    shared = everywhere(requests, pins)
+    assert finding(requests["b"], choose(requests["b"]), pins["b"], everywhere=shared) is None
+    told = finding(requests["a"], choose(requests["a"]), pins["a"], everywhere=shared)
+    assert told is not None and (told.severity, told.code) == ("warning", CODE)
     assert told.message == (
         "torch 2.10.0 is locked, not 2.12.0: envspec's own facts have no file of torch 2.12.0+cu126 for "
         "linux-64 and Python 3.12; torch 2.10.0 is the newest that all targets could have"
@@ -104,20 +112,18 @@ def test_the_hole_and_the_target_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "keep", "refreshed"),
+    ("more", "kept", "refreshed"),
     [
-        ((pin("trainer", "1.0", "torch<2.11"),), {}, False),
-        ((), {"a": Preferences({"torch": "2.10.0+cu126"})}, False),
-        ((), {}, True),
+        ((pin("trainer", "1.0", "torch<2.11"),), None, False),
+        ((), "2.10.0+cu126", False),
+        ((), None, True),
     ],
     ids=["another package holds torch back", "the old lock had it", "the live index was asked"],
 )
-def test_what_no_hole_did_is_not_told_as_one(
-    more: tuple[Pin, ...], keep: dict[str, Preferences], refreshed: bool
-) -> None:
-    requests = {"a": request("torch<=2.12.0", cuda="12.6")}
-    pins = {"a": [pin("torch", "2.10.0+cu126", index="pytorch/cu126"), *more]}
-    assert findings(requests, pins, keep, refreshed=refreshed) == {"a": ()}
+def test_what_no_hole_did_is_not_told_as_one(more: tuple[Pin, ...], kept: str | None, refreshed: bool) -> None:
+    own = request("torch<=2.12.0", cuda="12.6")
+    pins = [pin("torch", "2.10.0+cu126", index="pytorch/cu126"), *more]
+    assert finding(own, choose(own, refresh=refreshed), pins, kept) is None
 
 
 def test_an_index_that_does_not_answer_is_told_after_what_asks_for_it() -> None:

@@ -6,10 +6,8 @@ from support.told import CondaTold, Told, pin
 
 from envspec.base.errors import IndexFailure, Infeasible, InfeasibleTargets, InternalError, Way, WrongBuild
 from envspec.base.finding import Finding
-from envspec.facts import wheels
 from envspec.lock.inputs import spec_case
 from envspec.lock.model import Artifact, LockedTarget, Pin
-from envspec.resolve.pip.request import Preferences
 from envspec.resolve.workflow.accept import accept, of_pins
 from envspec.resolve.workflow.keep import Kept
 from envspec.resolve.workflow.prepare import prepare
@@ -27,15 +25,12 @@ def accepted(
     told: Told,
     pip: str,
     lines: str = LINUX,
-    *,
-    kept: Kept = Kept(),  # noqa: B008  frozen
-    refreshed: bool = False,
 ) -> tuple[tuple[LockedTarget, ...], tuple[Finding, ...]]:
     """Targets `a` and `b`, solved as `told` answers. What preparing tells is left out."""
     tables = f"[targets.a]\n{lines}\n[targets.b]\n{lines}\n"
     spec = parse_spec(f"[env]\npython = '3.12'\n[pip]\ndependencies = [{pip}]\n{tables}", "specs/demo.toml")
-    solved = solve(prepare(spec_case(spec), spec.targets), Resolvers(told), kept)
-    return accept(spec, solved, kept, refreshed=refreshed, judge=lambda one: of_pins(spec, one, NO_RELEASES))
+    solved = solve(prepare(spec_case(spec), spec.targets), Resolvers(told), Kept())
+    return accept(spec, solved, lambda one: of_pins(spec, one, NO_RELEASES))
 
 
 def test_pins_are_in_the_locks_order() -> None:
@@ -110,34 +105,8 @@ def test_what_condas_records_say_is_mended_in_condas_part_of_the_spec() -> None:
     for more, ways in (((), [Way(conda="liby")]), ((record("liby", "1.0"),), [])):
         (solved,) = solve(prepared, Resolvers(Told(), CondaTold(*base, *more)), Kept())
         with pytest.raises(Infeasible, match="a: libx requires liby >=2, but") as error:
-            accept(spec, (solved,), Kept(), refreshed=False, judge=lambda one: ())
+            accept(spec, (solved,), lambda one: ())
         assert list(error.value.ways) == ways
-
-
-CU126 = f'{LINUX}\ncuda = "12.6"'
-
-
-def from_facts(variant: str, version: str) -> Pin:
-    """torch as the PyTorch index has it for CPython 3.12 on linux-64, without what it requires."""
-    files = wheels.load(variant).files("torch")
-    file = next(one for one in files if one.version == version and "cp312-cp312-" in one.file and "x86_64" in one.file)
-    return Pin("pip", "torch", version, f"pytorch/{variant}", Artifact(file.file, file.sha256, file.size))
-
-
-@pytest.mark.parametrize(
-    ("kept", "refreshed", "said"),
-    [
-        (Kept(), False, ["a, b: torch 2.10.0 is locked, not 2.12.0"]),
-        (Kept(dict.fromkeys("ab", Preferences({"torch": "2.10.0+cu126"}))), False, []),
-        (Kept(), True, []),
-    ],
-    ids=["new", "the old lock had it", "the live index was asked"],
-)
-def test_a_hole_of_the_facts_is_told_of_what_is_new(kept: Kept, refreshed: bool, said: list[str]) -> None:
-    """torch 2.12.0 for CUDA 12.6 is in no record (tests/resolve/torch_index/test_torch_holes.py)."""
-    told = Told(from_facts("cu126", "2.10.0+cu126"))
-    _, findings = accepted(told, "'torch<=2.12.0'", CU126, kept=kept, refreshed=refreshed)
-    assert [finding.text.partition(": envspec's own facts")[0] for finding in findings] == said
 
 
 def test_condas_pins_are_judged_by_their_builds() -> None:
