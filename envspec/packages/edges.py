@@ -169,6 +169,18 @@ def reach(
     return {package: frozenset(extras) for package, extras in reached.items()}
 
 
+def shortest_paths(roots: Iterable[str], requires: Callable[[str], Iterable[str]]) -> dict[str, tuple[str, ...]]:
+    """Give a shortest path from one of the roots to each package that they lead to, both included: themselves too."""
+    paths: dict[str, tuple[str, ...]] = {root: (root,) for root in roots}
+    waiting = list(paths)
+    for asker in waiting:
+        for name in requires(asker):
+            if name not in paths:
+                paths[name] = (*paths[asker], name)
+                waiting.append(name)
+    return paths
+
+
 class ByExtra:
     """The requirements of a package by the extras that bring them."""
 

@@ -41,7 +41,7 @@ from envspec.net.simple_page import NO_DATE
 from envspec.packages.edges import Markers
 from envspec.packages.metadata import Metadata, metadata_of, metadata_text, of_variant
 from envspec.packages.python_range import range_between
-from envspec.packages.requirement import canonical_name, published_requirement
+from envspec.packages.requirement import canonical_name, head_of, published_requirement
 from envspec.packages.stated import StatedMetadata, find_metadata
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.edges import active_lines, reachable_packages, two_answers
@@ -151,6 +151,10 @@ class Resolution(Struct, frozen=True):
     lines: Mapping[str, tuple[str, ...]]
     asks: Mapping[str, Asks]
 
+    def names_required(self, name: str) -> list[str]:
+        """Name what a package requires in the target."""
+        return sorted({head_of(line).name for line in self.edges.get(name, ())})
+
 
 def answer_of(found: tuple[Found, ...], request: Request, reading: Reading) -> Resolution:
     """Add its packages' METADATA to a solution. Raises what reading METADATA raises."""
@@ -238,7 +242,7 @@ def sources_needed(
                 continue
             if find_metadata(request.metadata, package.name, str(package.version)):
                 facts = replace(facts, trust="static")
-            one = needed_source(package, facts, request, answer.edges, releases(request))
+            one = needed_source(package, facts, request, answer.edges, releases(request), answer.names_required)
             needed.setdefault(one, []).extend(groups[request])
     return SourcesNeeded(needed) if needed else None
 

@@ -16,8 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.base.errors import AnswerNo, EnvspecError, Way
+from envspec.packages.edges import shortest_paths
 from envspec.packages.names import PUBLIC
-from envspec.packages.requirement import head_of
 from envspec.resolve.pip.answer import Resolution
 from envspec.resolve.pip.request import Request
 
@@ -126,10 +126,16 @@ def _unsaid(request: Request, answer: Resolution, has: Has) -> list[Unsaid]:
     ways = {
         (name, index): path
         for index in sorted({index for _, index in request.sources})
-        for name, path in shortest_paths(index, request, answer.edges).items()
+        for name, path in _paths_from(index, request, answer).items()
         if name in silent
     }
     return _those_had(ways, taken, has)
+
+
+def _paths_from(index: str, request: Request, answer: Resolution) -> dict[str, tuple[str, ...]]:
+    """Find all packages that those of a named index lead to, themselves included, each with the shortest path."""
+    roots = (name for name, source in request.sources if source == index and name in answer.edges)
+    return shortest_paths(roots, answer.names_required)
 
 
 def _those_had(
@@ -142,21 +148,6 @@ def _those_had(
         for ((name, index), path), held in zip(ways.items(), had, strict=True)
         if held
     ]
-
-
-def shortest_paths(index: str, request: Request, edges: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """Find all packages that those of a named index lead to, themselves included, each with the shortest path. `edges`
-    are the packages' requirements that hold."""
-    ways: dict[str, tuple[str, ...]] = {
-        name: (name,) for name, source in request.sources if source == index and name in edges
-    }
-    waiting = list(ways)
-    for asker in waiting:
-        for name in sorted({head_of(line).name for line in edges.get(asker, ())}):
-            if name not in ways:
-                ways[name] = (*ways[asker], name)
-                waiting.append(name)
-    return ways
 
 
 def is_pytorch(url: str) -> bool:

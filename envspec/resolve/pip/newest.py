@@ -233,11 +233,8 @@ def is_skipped(release: Release, request: Request, name: str) -> bool:
 
 def suits_target(release: Release, request: Request, name: str, asks: Asks | None) -> bool:
     """Say whether a final release suits this target's Python, date and requirements."""
-    return _takes(release, request) and _suits_any_python(release, request, name, asks)
-
-
-def _takes(release: Release, request: Request) -> bool:
-    return takes_python(release.requires_python or "", request.full_python)
+    takes = takes_python(release.requires_python or "", request.full_python)
+    return takes and _suits_any_python(release, request, name, asks)
 
 
 def _suits_any_python(release: Release, request: Request, name: str, asks: Asks | None) -> bool:

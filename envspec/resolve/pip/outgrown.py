@@ -53,7 +53,13 @@ def find_outgrown(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) 
     locked = {one.name: one.version for one in case.found}
     for name in () if case.request.own else case.order:
         newer = [one for one in case.fitting[name] if is_older(case.taken[name], one.version)]
-        if not newer or case.stays(name) or shared.get(name) == locked[name] or _is_of_torch(name):
+        if (
+            not newer
+            or case.stays(name)
+            or shared.get(name) == locked[name]
+            or name in ("torch", "triton")
+            or follows_cuda(name)
+        ):
             continue
         if names_torch(case.edges.get(name, ()), own):
             continue
@@ -61,18 +67,11 @@ def find_outgrown(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) 
         for release in (newer[0], *newer[1:][-1:]):
             cause = cause_of(name, release, case, index)
             of_older_torch = own is not None and bool(cause.torch) and is_older(cause.torch, own)
-            is_lost = not leads and cause.kind in OF_TARGET and _leads_to_torch(case, name, release.version)
+            is_lost = not leads and cause.kind in OF_TARGET
+            is_lost = is_lost and "torch" in names_below(name, paths_from(case, {name: release.version}))
             if of_older_torch or is_lost:
                 yield Outgrown(name, case.taken[name], release.version, cause, own, leads=leads)
                 break
-
-
-def _is_of_torch(name: str) -> bool:
-    return name in ("torch", "triton") or follows_cuda(name)
-
-
-def _leads_to_torch(case: LeadCase, name: str, version: str) -> bool:
-    return "torch" in names_below(name, paths_from(case, {name: version}))
 
 
 def names_torch(requires: Iterable[str], torch: str | None) -> bool:

@@ -70,10 +70,6 @@ class Retreat(Struct, frozen=True):
         """Whether the answer is the release's source: it says nothing against this Python."""
         return not self.refuses and self.release.source
 
-    def is_asked(self, request: Request) -> bool:
-        """Whether uv has seen its source already: then something else stands in that release's way."""
-        return self.may_be_built and self.name in request.unfit
-
     def why(self, request: Request) -> str:
         """Say why the release isn't an answer."""
         if self.refuses:

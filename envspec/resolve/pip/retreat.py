@@ -198,7 +198,12 @@ def review_python(
     if not unsure:
         return ()
     answer = resolution()
-    several = [one for one in retreats(unsure, request, answer.asks, releases) if not one.is_asked(request)]
+    # of one whose source uv has seen already something else stands in the release's way
+    several = [
+        one
+        for one in retreats(unsure, request, answer.asks, releases)
+        if not (one.may_be_built and one.name in request.unfit)
+    ]
     if lost := [one for one in several if not one.may_be_built and one.named is None]:
         refuse_retreats(lost, request, problem.label, releases)
     names = [bound.package for bound in before] + [one.name for one in several if not one.may_be_built]

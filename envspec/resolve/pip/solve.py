@@ -244,7 +244,8 @@ class PipResolver(Struct, frozen=True):
     @contextmanager
     def _serving(self, groups: Mapping[Request, tuple[str, ...]], counting: Counting) -> Iterator[Serving]:
         """Give what answers for these requests: the index proxy, and the readers of what is chosen."""
-        live, allowed = self._live(groups), _buildable_packages(groups)
+        live = self._live(groups)
+        allowed = frozenset(name for request in groups for name in request.allow_source)
         with self._building(allowed, counting) as sources:
             describe = Describer(self.wheels, sources, _below(self.scratch), counting, self.hashes)
             provided = requests_of(groups)
@@ -403,11 +404,6 @@ class _Alike(Struct, frozen=True):
 def _only(value: _T, whatever: object) -> _T:
     """Give the same for everything."""
     return value
-
-
-def _buildable_packages(groups: Iterable[Request]) -> frozenset[str]:
-    """List the packages that may be built for some target."""
-    return frozenset(name for request in groups for name in request.allow_source)
 
 
 def _below(scratch: Path) -> Path:

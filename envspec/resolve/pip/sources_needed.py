@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,8 +13,8 @@ from envspec.base.errors import AnswerNo, EnvspecError, Way
 from envspec.facts.cuda_stack import TORCH as TORCHES
 from envspec.lock.model import Pin
 from envspec.lock.toml_text import inline_strings
+from envspec.packages.edges import shortest_paths
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import head_of
 from envspec.packages.version_numbers import numbers
 from envspec.resolve.pip.newest import Releases, needed_glibc, needed_python, wheels_fit
 from envspec.resolve.pip.request import Request
@@ -187,17 +187,23 @@ def _other_machines(needed: Sequence[NeededSource]) -> Iterator[Way]:
 
 
 def needed_source(
-    package: Found, facts: SourceFacts, request: Request, edges: Mapping[str, Sequence[str]], releases: Releases
+    package: Found,
+    facts: SourceFacts,
+    request: Request,
+    names: Collection[str],
+    releases: Releases,
+    requires: Callable[[str], Iterable[str]],
 ) -> NeededSource:
-    """Describe a package that is needed from source; `edges` are the requirements that hold of each package of the
-    solution."""
+    """Describe a package that is needed from source, in a solution that has packages of these `names`. `requires` names
+    what one requires."""
+    roots = sorted(map(requirement_name, request.requirements))
     release = next((release for release in releases(package.name) if release.version == package.version), None)
     wheels = release.wheels if release else ()
-    lacks = facts.imports.lacks(package.name, facts.builds, has_torch=not TORCHES.isdisjoint(edges))
+    lacks = facts.imports.lacks(package.name, facts.builds, has_torch=not TORCHES.isdisjoint(names))
     return NeededSource(
         package.name,
         str(package.version),
-        _path(package.name, request, edges),
+        shortest_paths(roots, requires).get(package.name, (package.name,)),
         facts.trust,
         facts.compiles,
         bool(wheels),
@@ -208,17 +214,3 @@ def needed_source(
         # before the build is asked, and what it declares is solved
         lacks if lacks and lacks.is_sure(facts.builds) else None,
     )
-
-
-def _path(name: str, request: Request, edges: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Find the shortest path from a package of the spec."""
-    ways: dict[str, tuple[str, ...]] = {root: (root,) for root in sorted(map(requirement_name, request.requirements))}
-    waiting = list(ways)
-    for asker in waiting:
-        if asker == name:
-            return ways[asker]
-        for needed in sorted({head_of(line).name for line in edges.get(asker, ())}):
-            if needed not in ways:
-                ways[needed] = (*ways[asker], needed)
-                waiting.append(needed)
-    return (name,)

@@ -13,6 +13,7 @@ from envspec.base.finding import Finding
 from envspec.facts.cuda_stack import VERSIONED_BY_CUDA, extras_for
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import version_of
+from envspec.packages.edges import shortest_paths
 from envspec.packages.requirement import head_of, published_requirement, with_extras
 from envspec.resolve.pip.notes import moved_beside
 from envspec.resolve.pip.outgrown import names_torch
@@ -201,14 +202,6 @@ def of_one_cause(findings: Sequence[Finding], pins: Sequence[Pin], requirements:
 
 def _paths(pins: Sequence[Pin], requirements: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Find a shortest path to every pin."""
-    by_name = {pin.name: pin for pin in pins}
-    paths: dict[str, tuple[str, ...]] = {}
-    waiting: list[tuple[str, tuple[str, ...]]] = [(head_of(line).name, ()) for line in requirements]
-    while waiting:
-        following: list[tuple[str, tuple[str, ...]]] = []
-        for name, way in waiting:
-            if name in by_name and name not in paths:
-                paths[name] = (*way, name)
-                following += [(head_of(line).name, paths[name]) for line in by_name[name].dependencies]
-        waiting = following
-    return paths
+    names = {pin.name: [head_of(line).name for line in pin.dependencies] for pin in pins}
+    roots = (head_of(line).name for line in requirements)
+    return shortest_paths(filter(names.__contains__, roots), lambda name: filter(names.__contains__, names[name]))
