@@ -44,11 +44,11 @@ def conda_resolver(spec: Spec, env: Mapping[str, str], *, offline: bool, progres
     settings = load_settings(env)
     config = load_conda_config(env)
     channels = apart(channel_addresses(spec.conda.channels, settings, config))
-    own = patience_of(settings, {one.name: one.address for one in channels.addresses})
+    own = patience_of(settings, {address.name: address.address for address in channels.addresses})
     # rattler has no time-out between two bytes, so no setting can make this shorter
     seconds = max([LIMITS.whole_seconds, *(one.seconds for one in own.values())])
     client = conda_client(config, channels.logins, seconds)
-    addresses = {one.name: channel_url(one.address) for one in channels.addresses}
+    addresses = {address.name: channel_url(address.address) for address in channels.addresses}
     return CondaResolver(
         gateway=_gateway(env, settings, client, secret=channels.secret, offline=offline),
         channels=channels.addresses,

@@ -120,14 +120,14 @@ def _depth(line: str) -> int:
     return found.end() if found else 0
 
 
-def base_constraints(cuda: str | None, asked: Iterable[str]) -> tuple[str, ...]:
+def base_constraints(cuda: str | None, names: Iterable[str]) -> tuple[str, ...]:
     """Make match specs that keep every package to the target's CUDA, or CUDA out of a CPU target.
 
-    `asked` are the packages of the spec: one that names CUDA's own packages in a CPU target gets them.
+    `names` are the packages of the spec: one that names CUDA's own packages in a CPU target gets them.
     """
     if cuda:
         return (f"cuda-version {'.'.join(cuda.split('.')[:2])}.*",)
-    if any(name.startswith("cuda") for name in asked):
+    if any(name.startswith("cuda") for name in names):
         return ()
     return ("cuda-version <0", "cudatoolkit <0")
 
@@ -216,11 +216,11 @@ def went_back(refused: Iterable[BuildRecord], solution: Iterable[BuildRecord], c
 
 
 def describe_cuda_builds(
-    name: str, builds: Iterable[BuildRecord], cuda: str, python: str, wanted: Sequence[str] = ()
+    name: str, builds: Iterable[BuildRecord], cuda: str, python: str, admitted: Sequence[str] = ()
 ) -> str | None:
     """Describe the existing CUDA builds of a package, the nearest to the asked CUDA first; None without any.
 
-    `wanted` are the versions that the spec admits; empty for all.
+    `admitted` are the versions that the spec admits; empty for all.
     """
     known: dict[str, set[str]] = {}
     fits: list[str] = []
@@ -231,7 +231,7 @@ def describe_cuda_builds(
                 fits.append(build.version)
     if not known:
         return None
-    asked = [version for version in known if version in wanted] or list(known)
+    asked = [version for version in known if version in admitted] or list(known)
     nearest = sorted(asked, key=lambda v: (min(_distance(c, cuda) for c in known[v]), _reverse(v)))[:4]
     listed = "; ".join(f"{v} for CUDA {', '.join(sorted(known[v], key=numbers_in))}" for v in nearest)
     text = f"existing CUDA builds of {name} for Python {python}: {listed}"
@@ -239,8 +239,8 @@ def describe_cuda_builds(
     return text + (f"; {name} {others[0]} runs with CUDA {cuda}" if others else "")
 
 
-def _distance(cuda: str, asked: str) -> int:
-    (a, b), (c, d) = numbers_in(cuda)[:2], numbers_in(asked)[:2]
+def _distance(cuda: str, target_cuda: str) -> int:
+    (a, b), (c, d) = numbers_in(cuda)[:2], numbers_in(target_cuda)[:2]
     return abs((a - c) * 20 + b - d)
 
 

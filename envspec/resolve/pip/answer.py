@@ -146,19 +146,19 @@ class Resolution(Struct, frozen=True):
     asks   the bounds of all requirements together on each package
     """
 
-    found: tuple[Found, ...]
+    packages: tuple[Found, ...]
     edges: Mapping[str, tuple[str, ...]]
     lines: Mapping[str, tuple[str, ...]]
     asks: Mapping[str, Asks]
 
-    def names_required(self, name: str) -> list[str]:
+    def list_names_required(self, name: str) -> list[str]:
         """Name what a package requires in the target."""
         return sorted({head_of(line).name for line in self.edges.get(name, ())})
 
 
-def answer_of(found: tuple[Found, ...], request: Request, reading: Reading) -> Resolution:
+def answer_of(packages: tuple[Found, ...], request: Request, reading: Reading) -> Resolution:
     """Add its packages' METADATA to a solution. Raises what reading METADATA raises."""
-    metadata = read_metadata(found, request, reading)
+    metadata = read_metadata(packages, request, reading)
     edges = active_lines(request, metadata)
     bounds = {
         name: tuple(filter(markers.hold, request.corrections.bounds(name, one.version, one.requires_dist)))
@@ -166,31 +166,31 @@ def answer_of(found: tuple[Found, ...], request: Request, reading: Reading) -> R
         for name, one in metadata.items()
     }
     lines = {name: (*edges[name], *bounds[name]) for name in edges}
-    return Resolution(found, edges, lines, asks_of(request, lines))
+    return Resolution(packages, edges, lines, asks_of(request, lines))
 
 
-def drop_unreachable(found: tuple[Found, ...], request: Request, reading: Reading) -> tuple[Found, ...]:
+def drop_unreachable(packages: tuple[Found, ...], request: Request, reading: Reading) -> tuple[Found, ...]:
     """Drop what only an active correction leads to: it bounds a package that may have gone. Raises what reading
     METADATA raises."""
     if not request.corrections.active:
-        return found
-    there = reachable_packages(request, read_metadata(found, request, reading))
-    return tuple(package for package in found if package.name in there)
+        return packages
+    there = reachable_packages(request, read_metadata(packages, request, reading))
+    return tuple(package for package in packages if package.name in there)
 
 
-def read_metadata(found: Sequence[Found], request: Request, reading: Reading) -> dict[str, Metadata]:
+def read_metadata(packages: Sequence[Found], request: Request, reading: Reading) -> dict[str, Metadata]:
     """Read the METADATA of packages of a solution, with what corrections add. Raises what reading METADATA raises."""
-    for package in found:
+    for package in packages:
         reading.begin(package, file_to_install(package, request), request.metadata)
     return {
         package.name: complete_metadata(
             reading.result(package, file_to_install(package, request), request.metadata), request
         )[0]
-        for package in found
+        for package in packages
     }
 
 
-def in_own_addresses(found: Sequence[Found], proxy: IndexProxy, direct: DirectFiles) -> tuple[Found, ...]:
+def in_own_addresses(packages: Sequence[Found], proxy: IndexProxy, direct: DirectFiles) -> tuple[Found, ...]:
     """Give uv's answer with files at their own indexes' addresses, sources in place of stand-ins, what is known of
     files by URL, and without packages of conda. Files of the shipped facts keep the proxy's address: they have no
     other."""
@@ -206,12 +206,12 @@ def in_own_addresses(found: Sequence[Found], proxy: IndexProxy, direct: DirectFi
         replace(package, archive=direct[package.name].file)
         if package.archive and package.name in direct
         else replace(package, files=tuple(map(own, package.files)))
-        for package in found
+        for package in packages
         if not any(proxy.is_provided(file.url) for file in package.files)
     )
 
 
-def with_hashes(found: Sequence[Found], request: Request, hashes: FileHashes | None) -> tuple[Found, ...]:
+def with_hashes(packages: Sequence[Found], request: Request, hashes: FileHashes | None) -> tuple[Found, ...]:
     """Add the hash of each file that the target installs and whose page says none. Raises IndexFailure."""
 
     def hash_file(package: Found) -> Found:
@@ -220,7 +220,7 @@ def with_hashes(found: Sequence[Found], request: Request, hashes: FileHashes | N
             return package
         return replace(package, files=(with_hash(file, hashes),))
 
-    return tuple(map(hash_file, found))
+    return tuple(map(hash_file, packages))
 
 
 def sources_needed(
@@ -233,7 +233,7 @@ def sources_needed(
     the build runs code of theirs."""
     needed: dict[NeededSource, list[str]] = {}
     for request, answer in answers.items():
-        for package in answer.found:
+        for package in answer.packages:
             file = file_to_install(package, request)
             if file is None or not is_source(package, file) or package.name in request.allow_source:
                 continue
@@ -242,7 +242,7 @@ def sources_needed(
                 continue
             if find_metadata(request.metadata, package.name, str(package.version)):
                 facts = replace(facts, trust="static")
-            one = needed_source(package, facts, request, answer.edges, releases(request), answer.names_required)
+            one = needed_source(package, facts, request, answer.edges, releases(request), answer.list_names_required)
             needed.setdefault(one, []).extend(groups[request])
     return SourcesNeeded(needed) if needed else None
 
@@ -255,7 +255,7 @@ def refuse_two_answers(
     for request, answer in answers.items():
         if not request.any_python:
             continue
-        if (found := two_answers(request, read_metadata(answer.found, request, reading))) is None:
+        if (found := two_answers(request, read_metadata(answer.packages, request, reading))) is None:
             continue
         name, line, ranges = found
         who = f"{name} requires" if name else "the spec asks for"
@@ -271,26 +271,26 @@ def refuse_two_answers(
         raise error
 
 
-def older_sources(found: Sequence[Found], request: Request, releases: Releases) -> tuple[str, ...]:
+def older_sources(packages: Sequence[Found], request: Request, releases: Releases) -> tuple[str, ...]:
     """Find packages that a solution needs from source, though a newer release has one too: it was passed over for want
     of a wheel that fits, and that is no reason where none does."""
     return tuple(
         package.name
-        for package in found
+        for package in packages
         if package.name not in {*request.allow_source, *request.unfit}
         and not all(file.file.endswith(".whl") for file in package.files)
         and is_source(package, file_to_install(package, request))
-        and any(one.source for one in skipped_releases(package, request, releases))
+        and any(release.source for release in skipped_releases(package, request, releases))
     )
 
 
 def dated_sources(
-    found: Iterable[Found], request: Request, kept: Mapping[str, str], releases: Releases
+    packages: Iterable[Found], request: Request, pinned: Mapping[str, str], releases: Releases
 ) -> Iterator[str]:
     """Find packages of a solution of which a newer release had no wheel for the target before `exclude-newer`, as those
-    came later, but its source, which uv hasn't seen. Versions `kept` from the old lock stay."""
-    for package in found:
-        if package.name in {*request.allow_source, *request.unfit} or kept.get(package.name) == package.version:
+    came later, but its source, which uv hasn't seen. Versions `pinned` from the old lock stay."""
+    for package in packages:
+        if package.name in {*request.allow_source, *request.unfit} or pinned.get(package.name) == package.version:
             continue
         for release in newer_than(releases(package.name), version_of(package.version or "")) if package.files else ():
             if _waits_for_wheels(release, request) and suits_target(release, request, package.name, None):

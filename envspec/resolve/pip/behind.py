@@ -70,7 +70,7 @@ class Behind(Struct, frozen=True):
 
 def find_behind(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) -> Iterator[Behind]:
     """Find what stays behind in an answer. Versions `shared` with another target were that one's to choose."""
-    locked = {one.name: one.version or "" for one in case.found}
+    locked = {one.name: one.version or "" for one in case.packages}
     for name in case.order:
         page = () if case.stays(name) else case.admitted(name)
         taken = case.taken[name]
@@ -110,7 +110,7 @@ def _unfit(name: str, release: Release, case: LeadCase) -> BehindCause:
 
 
 def _cuda(case: LeadCase, torch: str = "") -> BehindCause:
-    return BehindCause("cuda", next((one.version for one in case.releases("torch")), "none"), torch=torch)
+    return BehindCause("cuda", next((release.version for release in case.releases("torch")), "none"), torch=torch)
 
 
 class _Reading(Struct):
@@ -141,11 +141,11 @@ class _Reading(Struct):
             if other in FAMILY and not self.case.can_have(line, {}):
                 unheld = holes.find_unheld([(other, str(asked.specifier))], self.case.request, self.index)
                 yield from (BehindCause("hole", one.sentence(self.case.request)) for one in unheld if one.hole)
-                known = (one.version for one in torch_builds.releases() if other == "torch")
+                known = (release.version for release in torch_builds.releases() if other == "torch")
                 within = [version for version in known if asked.specifier.contains(version, prereleases=True)]
                 yield _cuda(self.case, max(within, key=torch_builds.order, default=""))
                 continue
-            page = [one for one in self.case.releases(other) if one.version in asked.specifier]
+            page = [release for release in self.case.releases(other) if release.version in asked.specifier]
             admitted = [one for one in page if suits_target(one, self.case.request, other, None)]
             fitting = [one for one in admitted if not is_skipped(one, self.case.request, other)]
             own = [bound for bound in map(published_requirement, self.case.request.own) if bound.name == other]
@@ -166,7 +166,7 @@ class _Reading(Struct):
 
         def admits(lines: Iterable[str]) -> bool:
             bounds = [published_requirement(line).specifier for line in lines if requirement_name(line) == name]
-            return any(all(one.version in bound for bound in bounds) for one in releases)
+            return any(all(release.version in bound for bound in bounds) for release in releases)
 
         case = self.case
         if "torch" not in case.taken or admits(case.edges.get("torch", ())):
@@ -188,15 +188,21 @@ _ORDER: Sequence[Kind] = ("hole", "cuda", "refused", "glibc", "platform", "pytho
 """Of several causes that with the least that a spec says of it comes first."""
 
 
-def behind_findings(several: Iterable[Behind], request: Request, told: Iterable[Finding] = ()) -> Iterator[Finding]:
+def behind_findings(
+    lagging: Iterable[Behind], request: Request, explained: Iterable[Finding] = ()
+) -> Iterator[Finding]:
     """Write one sentence for each cause: a warning of what is far behind, a note of what is near and would be newer but
-    for the target. What is `told` of with its reason has a warning of its own, where it is far behind; of a hole of the
+    for the target. What is `explained` has a warning of its own where it is far behind; of a hole of the
     facts that is enough."""
-    said = {one.package: one.code for one in told if one.package and one.code in ("given-up", holes.CODE)}
+    said = {
+        finding.package: finding.code
+        for finding in explained
+        if finding.package and finding.code in ("given-up", holes.CODE)
+    }
     alone = {name for name, code in said.items() if code == "given-up"}
-    several = [one for one in several if said.get(one.name) != holes.CODE and not follows_cuda(one.name)]
+    lagging = [behind for behind in lagging if said.get(behind.name) != holes.CODE and not follows_cuda(behind.name)]
     groups: dict[tuple[bool, str, str], list[Behind]] = {}
-    for one in several:
+    for one in lagging:
         of_target = one.cause.kind in OF_TARGET or one.name in LEADING
         subject = "" if one.cause.kind in ("python", "glibc") else one.cause.subject
         if one.name in alone and one.far:
@@ -204,7 +210,7 @@ def behind_findings(several: Iterable[Behind], request: Request, told: Iterable[
         elif one.far or (of_target and one.name not in alone):
             groups.setdefault((one.far, one.cause.kind, subject), []).append(one)
     for (far, kind, _), members in groups.items():
-        glibc = max((one.cause.glibc for one in members if one.cause.glibc), key=numbers, default="")
+        glibc = max((member.cause.glibc for member in members if member.cause.glibc), key=numbers, default="")
         remedy = f'if the machines have it, set glibc = "{glibc}" in the target' if glibc else None
         message = f"{_subjects(members)}: {reason_of(members, request, glibc)}"
         package = members[0].name if len(members) == 1 else None
@@ -234,8 +240,8 @@ def _subjects(members: Sequence[Behind]) -> str:
 def reason_of(members: Sequence[Behind], request: Request, glibc: str) -> str:
     """Say what keeps newer releases out, for packages with one cause. `glibc` is the newest that theirs want."""
     cause = members[0].cause
-    subjects = list(dict.fromkeys(one.cause.subject for one in members if one.cause.subject))
-    lines = list(dict.fromkeys(one.cause.line for one in members))
+    subjects = list(dict.fromkeys(behind.cause.subject for behind in members if behind.cause.subject))
+    lines = list(dict.fromkeys(behind.cause.line for behind in members))
     match cause.kind:
         case "python":
             return f"{_wanting(subjects)} another Python than {request.python}"

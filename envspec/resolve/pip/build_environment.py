@@ -107,14 +107,14 @@ BuildEnvironments = tuple[Mapping[BuildWanted, "BuiltWith | BuildLacks"], tuple[
 """The environments of builds, and notes on the builds that couldn't be asked."""
 
 
-def build_environments(resolver: PipResolver, wanted: Sequence[BuildWanted]) -> BuildEnvironments:
+def build_environments(resolver: PipResolver, requests: Sequence[BuildWanted]) -> BuildEnvironments:
     """Resolve the environments of sources that `resolver` has just pinned; of those that their builds have already,
     and see all they import in, give none.
 
     Raises Unsatisfiable, IndexFailure or ToolError, each naming the source; SpecError for one that requires a package
     without a wheel, or a file by its URL.
     """
-    if not wanted:
+    if not requests:
         return {}, ()
 
     def folder() -> Path:
@@ -122,12 +122,12 @@ def build_environments(resolver: PipResolver, wanted: Sequence[BuildWanted]) -> 
 
     counting = Counting(resolver.progress)
     describe = Describer(resolver.wheels, resolver.sources, folder(), counting)
-    variants = {variant for variant, held in (one.torch for one in wanted) if variant and not held}
+    variants = {variant for variant, held in (build.torch for build in requests) if variant and not held}
     live = {variant: pages for variant in variants if (pages := resolver.live_pages(variant))}
     with build_requirements(resolver.pages, describe, resolver.default_index, resolver.cache, live) as builds:
         reader = replace(resolver.sources, builds=builds)
         solving = _Builds(resolver, reader, builds, folder, counting)
-        return {one: solving.environment(one) for one in wanted}, tuple(solving.notes)
+        return {build: solving.environment(build) for build in requests}, tuple(solving.notes)
 
 
 class _Builds(Struct):
@@ -142,35 +142,35 @@ class _Builds(Struct):
     _sources: dict[Pin, UnpackedSource] = field(default_factory=dict)
     _missed: dict[Pin, str] = field(default_factory=dict)
 
-    def environment(self, wanted: BuildWanted) -> BuiltWith | BuildLacks:
-        with about(wanted.pin.name):
-            if wanted.sees is not None:
+    def environment(self, build: BuildWanted) -> BuiltWith | BuildLacks:
+        with about(build.pin.name):
+            if build.sees is not None:
                 try:
-                    return self._lacks(wanted, self._facts(wanted.pin).builds, dict(wanted.sees)) or ()
+                    return self._lacks(build, self._facts(build.pin).builds, dict(build.sees)) or ()
                 except OutsideError:
                     # not even the source can be had: what the lock has of it stays
                     return ()
-            lines = self._requires(wanted)
-            requires = tuple(_plain(line, wanted) for line in lines)
-            if (lacks := self._lacks(wanted, lines, list_names(requires))) and TORCH in lacks.modules:
+            lines = self._requires(build)
+            requires = tuple(_plain(line, build) for line in lines)
+            if (lacks := self._lacks(build, lines, list_names(requires))) and TORCH in lacks.modules:
                 # nothing that a build requires brings torch by another name
                 return lacks
             if not requires:
                 return lacks or ()
-            pins = self._solve_within_bounds(wanted, requires)
+            pins = self._solve_within_bounds(build, requires)
             if _lacks_wheel(requires, pins):
-                pins = self._solve_within_bounds(wanted, (*requires, "wheel"))
-            if lacks := self._lacks(wanted, lines, {pin.name: pin.version for pin in pins}):
+                pins = self._solve_within_bounds(build, (*requires, "wheel"))
+            if lacks := self._lacks(build, lines, {pin.name: pin.version for pin in pins}):
                 return lacks
-            if module := self._missed.get(wanted.pin):
-                self._note(wanted, f"it imports {module}, which isn't there while locking")
+            if module := self._missed.get(build.pin):
+                self._note(build, f"it imports {module}, which isn't there while locking")
             return pins
 
-    def _lacks(self, wanted: BuildWanted, declared: Sequence[str], there: Mapping[str, str]) -> BuildLacks | None:
+    def _lacks(self, build: BuildWanted, declared: Sequence[str], versions: Mapping[str, str]) -> BuildLacks | None:
         """Give what the build imports and isn't among packages (name → version)."""
-        imports = self._facts(wanted.pin).imports.with_module(self._missed.get(wanted.pin))
-        has_torch = any(pin.name in TORCHES for pin in wanted.shared)
-        return imports.lacks(wanted.pin.name, declared, there, has_torch=has_torch)
+        imports = self._facts(build.pin).imports.with_module(self._missed.get(build.pin))
+        has_torch = any(pin.name in TORCHES for pin in build.shared)
+        return imports.lacks(build.pin.name, declared, versions, has_torch=has_torch)
 
     def _facts(self, pin: Pin) -> SourceFacts | FolderFacts:
         """Read what the build of a source declares and imports."""
@@ -193,80 +193,80 @@ class _Builds(Struct):
                 raise InternalError(f"nothing is known of where the source of {pin.name} {pin.version} lies")
         return self._sources[pin]
 
-    def _solve_within_bounds(self, wanted: BuildWanted, requires: tuple[str, ...]) -> BuiltWith:
+    def _solve_within_bounds(self, build: BuildWanted, requires: tuple[str, ...]) -> BuiltWith:
         """Solve what a build requires with the first of the bounds on NumPy with which there is a solution."""
-        request = replace(wanted.solved_for, requirements=requires)
+        request = replace(build.solved_for, requirements=requires)
         conflicts: list[Unsatisfiable] = []
-        for bound in wanted.numpy or ("",):
+        for bound in build.numpy or ("",):
             bounded = with_constraints(request, (bound,) if bound else ())
             try:
                 if bounded not in self._solved:
-                    self._solved[bounded] = tuple(self._solve(bounded, wanted))
+                    self._solved[bounded] = tuple(self._solve(bounded, build))
                 return self._solved[bounded]
             except Unsatisfiable as conflict:
                 conflicts.append(conflict)
-        if wanted.shared:
-            conflicts[0].hint = against_lock(wanted.pin.name)
+        if build.shared:
+            conflicts[0].hint = against_lock(build.pin.name)
         raise conflicts[0]
 
-    def _requires(self, wanted: BuildWanted) -> tuple[str, ...]:
+    def _requires(self, build: BuildWanted) -> tuple[str, ...]:
         """Give what a build declares that it requires, and what its backend asks for where its code may run. An answer
         that isn't all is kept for this run alone."""
-        pin = wanted.pin
-        key = _key(pin, runs=wanted.runs)
+        pin = build.pin
+        key = _key(pin, runs=build.runs)
         if key not in self._required:
             known = self.reader.cache.get(key)
-            lines, is_all = (known.requires_dist, True) if known else self._read_requires(wanted)
+            lines, is_all = (known.requires_dist, True) if known else self._read_requires(build)
             self._required[key] = lines
             if is_all and not known:
                 self.reader.cache.put(key, Metadata(pin.name, pin.version, lines, (), None, None))
         return self._required[key]
 
-    def _read_requires(self, wanted: BuildWanted) -> tuple[tuple[str, ...], bool]:
-        with self.counting.step(f"asking what the build of {wanted.release} requires"):
-            if not (facts := self._facts(wanted.pin)).asks:
+    def _read_requires(self, build: BuildWanted) -> tuple[tuple[str, ...], bool]:
+        with self.counting.step(f"asking what the build of {build.release} requires"):
+            if not (facts := self._facts(build.pin)).asks:
                 return facts.builds, True
-            source = self._source(wanted.pin)
+            source = self._source(build.pin)
             declared = build_requires(source.project)
-            if not wanted.runs:
+            if not build.runs:
                 return tuple(dict.fromkeys(declared)), True
             names = list_names(declared)
             if large := next(filter(stack_of, names), None):
-                self._note(wanted, f"asking it takes {large}, which locking doesn't fetch")
+                self._note(build, f"asking it takes {large}, which locking doesn't fetch")
                 # setuptools before 70.1 asks for wheel
                 more = ("wheel",) if "setuptools" in names else ()
                 return tuple(dict.fromkeys((*declared, *more))), False
-            own = tuple((index.name, index.url) for index in self._indexes(wanted) if not index.default)
+            own = tuple((index.name, index.url) for index in self._indexes(build) if not index.default)
             reader = replace(self.reader, builds=replace(self.index, own=own))
             try:
                 return tuple(dict.fromkeys((*declared, *reader.ask_backend(source, self.folder())))), True
             except BuildFailed as error:
                 module = missing_module(error.output)
                 if module is not None and source.is_of_others(module):
-                    self._missed[wanted.pin] = module
+                    self._missed[build.pin] = module
                 else:
-                    self._note(wanted, build_failure(error.output))
+                    self._note(build, build_failure(error.output))
                 return tuple(dict.fromkeys(declared)), False
 
-    def _note(self, wanted: BuildWanted, why: str) -> None:
-        message = f"{wanted.release}: its build can't say here what else it needs, so the lock has what it declares"
+    def _note(self, build: BuildWanted, why: str) -> None:
+        message = f"{build.release}: its build can't say here what else it needs, so the lock has what it declares"
         self.notes.append(Finding("info", "build-not-asked", f"{message}: {why}"))
 
-    def _shows(self, wanted: BuildWanted) -> str | None:
+    def _shows(self, build: BuildWanted) -> str | None:
         """Name the PyTorch index of the target's torch where the index of builds has its page."""
-        variant, is_held = wanted.torch
+        variant, is_held = build.torch
         return variant if is_held or variant in self.index.proxy.live else None
 
-    def _indexes(self, wanted: BuildWanted) -> list[UvIndex]:
+    def _indexes(self, build: BuildWanted) -> list[UvIndex]:
         resolver = self.resolver
         indexes = UvIndexes(resolver.pages, resolver.indexes, resolver.flat, resolver.default_index)
-        return indexes.of_builds(wanted.solved_for, self._shows(wanted), self.index.proxy)
+        return indexes.of_builds(build.solved_for, self._shows(build), self.index.proxy)
 
-    def _solve(self, request: Request, wanted: BuildWanted) -> Iterator[BuildPin]:
-        proxy, label = self.index.proxy, f"the build of {wanted.release}"
-        backend = None if self._shows(wanted) else wanted.torch[0]
+    def _solve(self, request: Request, build: BuildWanted) -> Iterator[BuildPin]:
+        proxy, label = self.index.proxy, f"the build of {build.release}"
+        backend = None if self._shows(build) else build.torch[0]
         with causes_behind(proxy), self.resolver.progress.doing(f"resolving what {label} requires"):
-            uv, indexes = self.resolver.uv, self._indexes(wanted)
+            uv, indexes = self.resolver.uv, self._indexes(build)
             packages = compile_request(
                 UvCompile(uv, request, indexes, self.folder(), label, proxy, torch_backend=backend)
             )
@@ -276,24 +276,24 @@ class _Builds(Struct):
                 raise SpecError(
                     f"{label} requires {package.name} {package.version}, which has no wheel that fits: builds build "
                     "nothing themselves",
-                ).avoiding(wanted.pin.name, wanted.pin.version)
+                ).avoiding(build.pin.name, build.pin.version)
             yield BuildPin(package.name, str(package.version), file.file, file.sha256, file.size)
 
 
-def _plain(line: str, wanted: BuildWanted) -> str:
+def _plain(line: str, build: BuildWanted) -> str:
     """Give what a build requires in its target as a PEP 508 line. Raises ToolError, SpecError."""
     try:
         if url := parse_requirement(line).url:
             raise url_requirement_error(url)
         return normalise_requirement(line)
     except ValueError:
-        raise SpecError(f"the build of {wanted.release} requires {line!r}, which is no requirement") from None
+        raise SpecError(f"the build of {build.release} requires {line!r}, which is no requirement") from None
 
 
-def _lacks_wheel(requires: Sequence[str], found: BuiltWith) -> bool:
+def _lacks_wheel(requires: Sequence[str], pins: BuiltWith) -> bool:
     """Say whether the setuptools of a build asks for wheel, which isn't there: before 70.1, of 2024-06-19, its backend
     does. The setuptools that was asked is a newer one where the lock has a day or a bound."""
-    versions = {pin.name: pin.version for pin in found}
+    versions = {pin.name: pin.version for pin in pins}
     if "wheel" in versions or "setuptools" not in map(requirement_name, requires):
         return False
     return "setuptools" in versions and numbers_in(versions["setuptools"]) < (70, 1)

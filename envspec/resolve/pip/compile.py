@@ -69,28 +69,28 @@ class UvCompile(Struct, frozen=True):
     no_pre_releases: Sequence[str] = ()
 
 
-def compile_request(asked: UvCompile) -> tuple[Found, ...]:
+def compile_request(run: UvCompile) -> tuple[Found, ...]:
     """Solve a request with uv. Raises Unsatisfiable, IndexFailure or ToolError."""
-    uv, request, folder = asked.uv, asked.request, asked.folder
-    indexes = [replace(index, url=asked.proxy.with_login(index.url)) for index in asked.indexes]
-    direct, torch_backend, label = asked.direct, asked.torch_backend, asked.label
+    uv, request, folder = run.uv, run.request, run.folder
+    indexes = [replace(index, url=run.proxy.with_login(index.url)) for index in run.indexes]
+    direct, torch_backend, label = run.direct, run.torch_backend, run.label
     answer = folder / "pylock.answer.toml"
     project = _project(request, indexes, direct, for_ever=uv.offline)
     (folder / "pyproject.toml").write_text(project, encoding="utf-8")
-    settings = uv.settings if torch_backend else uv.settings_cut_off(asked.proxy.host)
+    settings = uv.settings if torch_backend else uv.settings_cut_off(run.proxy.host)
     # a rule of the configuration's own would outweigh --refresh
     age = _FOR_EVER if uv.offline else None if uv.fresh else 600
     configuration = _configuration(settings, request, indexes, direct, age)
     (folder / "uv.toml").write_text(configuration, encoding="utf-8")
-    if asked.preferences.versions or asked.preferences.commits:
-        answer.write_text(_preferences(asked.preferences, request, asked.indexes), encoding="utf-8")
+    if run.preferences.versions or run.preferences.commits:
+        answer.write_text(_preferences(run.preferences, request, run.indexes), encoding="utf-8")
     command = [
         "pip", "compile", "pyproject.toml", "--config-file", "uv.toml",
         "--python", sys.executable, "--python-version", request.full_python, "--python-platform", request.uv_platform,
         "--format", "pylock.toml", "--output-file", answer.name, "--no-header", "--quiet",
         # sources of indexes are shown as wheels; git and direct URLs remain, which uv builds where it may
         "--only-binary", ":all:", *(f"--no-binary={name}" for name in sources_for_uv(request)),
-        *(f"--prerelease-package={name}=disallow" for name in asked.no_pre_releases),
+        *(f"--prerelease-package={name}=disallow" for name in run.no_pre_releases),
     ]  # fmt: skip
     if sources_for_uv(request):
         (folder / "build.txt").write_text("".join(f"{name}<0\n" for name in NOT_FOR_METADATA), encoding="utf-8")
@@ -114,11 +114,11 @@ def compile_request(asked: UvCompile) -> tuple[Found, ...]:
     if uv.offline and torch_backend:
         command.append("--offline")
     elif uv.offline:
-        more |= uv.cut_off(asked.proxy.host)
+        more |= uv.cut_off(run.proxy.host)
     result = uv.run(command, cwd=folder, more=more)
     if result.returncode:
         said = last_error(result.stderr)
-        default = next((index.url for index in asked.indexes if index.default), None)
+        default = next((index.url for index in run.indexes if index.default), None)
         error = failure(result.returncode, said, label=label, offline=uv.offline, index=default)
         raise offline_failure(error, label) if uv.offline else error
     return read_pylock(answer.read_text(encoding="utf-8"))

@@ -44,15 +44,15 @@ class Unsaid(Struct, frozen=True, order=True):
 class SourcesUnsaid(AnswerNo):
     """The solution has packages for which the spec must name an index."""
 
-    def __init__(self, unsaid: Mapping[Unsaid, Sequence[str]], said: Mapping[str, str]) -> None:
-        """`unsaid` has the targets of each, `said` the spec's sources."""
+    def __init__(self, unsaid: Mapping[Unsaid, Sequence[str]], sources: Mapping[str, str]) -> None:
+        """`unsaid` has the targets of each, `sources` the spec's sources."""
         first: dict[str, Unsaid] = {}
         for one in sorted(unsaid):
             first.setdefault(one.name, one)
         names = [f'"{index}"' for index in sorted({one.index for one in first.values()})]
         has = f"the index {names[0]} has" if len(names) == 1 else f"the indexes {', '.join(names)} have"
         targets = sorted({target for several in unsaid.values() for target in several})
-        lines = {**said, **{one.name: one.index for one in first.values()}}
+        lines = {**sources, **{one.name: one.index for one in first.values()}}
         # which index is trusted is the user's word: nothing of one is asked for before
         change = Way(sources=tuple(sorted(lines.items())))
         super().__init__(
@@ -65,11 +65,11 @@ class SourcesUnsaid(AnswerNo):
         self.targets = tuple(targets)
 
 
-def _line(one: Unsaid) -> str:
-    notes = [" → ".join(one.path)] if len(one.path) > 1 else []
-    if one.taken:
-        notes.append(f"PyPI has {one.taken}")
-    return f"{one.name} ({'; '.join(notes)})" if notes else one.name
+def _line(package: Unsaid) -> str:
+    notes = [" → ".join(package.path)] if len(package.path) > 1 else []
+    if package.taken:
+        notes.append(f"PyPI has {package.taken}")
+    return f"{package.name} ({'; '.join(notes)})" if notes else package.name
 
 
 def refuse_unsaid(
@@ -121,7 +121,7 @@ def _refuse(unsaid: Mapping[Unsaid, Sequence[str]], requests: Iterable[Request])
 
 
 def _unsaid(request: Request, answer: Resolution, has: Has) -> list[Unsaid]:
-    taken = {package.name: package.version for package in answer.found if package.files}
+    taken = {package.name: package.version for package in answer.packages if package.files}
     silent = taken.keys() - dict(request.sources).keys() - set(request.public)
     ways = {
         (name, index): path
@@ -135,7 +135,7 @@ def _unsaid(request: Request, answer: Resolution, has: Has) -> list[Unsaid]:
 def _paths_from(index: str, request: Request, answer: Resolution) -> dict[str, tuple[str, ...]]:
     """Find all packages that those of a named index lead to, themselves included, each with the shortest path."""
     roots = (name for name, source in request.sources if source == index and name in answer.edges)
-    return shortest_paths(roots, answer.names_required)
+    return shortest_paths(roots, answer.list_names_required)
 
 
 def _those_had(

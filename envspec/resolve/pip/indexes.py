@@ -209,7 +209,9 @@ class UvIndexes(Struct, frozen=True):
         releases, versions = self.releases(request), dict(preferences.versions)
         for name in versions.keys() & dict(request.sources).keys():
             with suppress(IndexFailure):
-                built = {one.version for one in releases(name) if one.version.partition("+")[0] == versions[name]}
+                built = {
+                    release.version for release in releases(name) if release.version.partition("+")[0] == versions[name]
+                }
                 versions[name] = built.pop() if len(built) == 1 else versions[name]
         return replace(preferences, versions=versions)
 

@@ -71,7 +71,7 @@ class LeadCase(Struct, frozen=True, dict=True):
     """
 
     request: Request
-    found: Sequence[Found]
+    packages: Sequence[Found]
     settled: Mapping[str, str]
     answer: Callable[[], Mapping[str, Sequence[str]]]
     releases: Releases
@@ -80,7 +80,7 @@ class LeadCase(Struct, frozen=True, dict=True):
 
     @cached_property
     def taken(self) -> dict[str, str]:
-        return public_versions(self.found)
+        return public_versions(self.packages)
 
     @cached_property
     def edges(self) -> Mapping[str, Sequence[str]]:
@@ -89,7 +89,7 @@ class LeadCase(Struct, frozen=True, dict=True):
     @cached_property
     def order(self) -> list[str]:
         """The spec's own requirements that have releases: frameworks first, then as the spec has them."""
-        there = {one.name for one in self.found if one.files}
+        there = {one.name for one in self.packages if one.files}
         names = [name for name in self.request.named if name in there]
         return sorted(names, key=lambda name: name not in LEADING)
 
@@ -139,8 +139,8 @@ class LeadCase(Struct, frozen=True, dict=True):
         return None
 
 
-def public_versions(found: Iterable[Found]) -> dict[str, str]:
-    versions = ((one.name, version_of(one.version or "")) for one in found)
+def public_versions(packages: Iterable[Found]) -> dict[str, str]:
+    versions = ((package.name, version_of(package.version or "")) for package in packages)
     return {name: version.public for name, version in versions if version is not None}
 
 
@@ -176,15 +176,18 @@ def leads(case: LeadCase) -> tuple[Lead, ...]:
     return tuple(found)
 
 
-def _refuse(case: LeadCase, name: str, versions: Sequence[str], other: str, several: Sequence[str]) -> bool:
+def _refuse(case: LeadCase, name: str, versions: Sequence[str], other: str, other_versions: Sequence[str]) -> bool:
     """Say whether each of the versions of a package refuses all of several versions of another one."""
 
     def refuses(version: str) -> bool:
         lines = (line for line in case.lines(name, version) if requirement_name(line) == other)
-        return any(not any(one in published_requirement(line).specifier for one in several) for line in lines)
+        return any(not any(one in published_requirement(line).specifier for one in other_versions) for line in lines)
 
     return (
-        bool(versions and several) and len(versions) <= _MANY and refuses(versions[0]) and all(map(refuses, versions))
+        bool(versions and other_versions)
+        and len(versions) <= _MANY
+        and refuses(versions[0])
+        and all(map(refuses, versions))
     )
 
 
@@ -235,13 +238,13 @@ def paths_from(case: LeadCase, newest: Mapping[str, str]) -> dict[str, Sequence[
             continue
         lines[name] = case.edges.get(name, ())
         admits = published_requirement(line).specifier
-        for one in fitting_releases(name, case.request, case.releases):
-            if one.version not in admits:
+        for release in fitting_releases(name, case.request, case.releases):
+            if release.version not in admits:
                 continue
-            if one.version == case.taken.get(name) or not left:
+            if release.version == case.taken.get(name) or not left:
                 break
             left -= 1
-            own = case.requires(name, one.version)
+            own = case.requires(name, release.version)
             if all(case.can_have(each, {}) for each in own if case.is_known(each)):
                 lines[name] = own
                 break
@@ -314,9 +317,9 @@ class Leading(Struct, frozen=True):
 
 def leading(leads: Sequence[Lead], last: Mapping[str, str], taken: Mapping[str, str]) -> Leading:
     """Give the bounds of what leads beside uv's own answer, whose versions are `taken`. `last` are the last lock's."""
-    names = [one.name for one in leads]
-    near = {one.name: one.near for one in leads if one.near}
-    at_newest = {one.name: one.newest for one in leads if one.newest}
+    names = [lead.name for lead in leads]
+    near = {lead.name: lead.near for lead in leads if lead.near}
+    at_newest = {lead.name: lead.newest for lead in leads if lead.newest}
     return Leading(
         order=(*names, *sorted(last.keys() - {*names})),
         taken=taken,

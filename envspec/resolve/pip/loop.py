@@ -31,13 +31,13 @@ _BEGINNINGS = 64
 class Answer(Struct, frozen=True, dict=True):
     """uv's answer to a problem, and what reviews look at it with.
 
-    packages  as uv gave them
+    uv_packages  as uv gave them
     releases  the pages that it was chosen from
     hashes    of files whose pages say none
     """
 
     problem: Problem
-    packages: tuple[Found, ...]
+    uv_packages: tuple[Found, ...]
     reading: Reading
     releases: Releases
     hashes: FileHashes | None = None
@@ -49,16 +49,16 @@ class Answer(Struct, frozen=True, dict=True):
         return own
 
     @cached_property
-    def found(self) -> tuple[Found, ...]:
+    def packages(self) -> tuple[Found, ...]:
         """The packages without what only a correction leads to, each file with its hash. Raises IndexFailure, and what
         reading METADATA raises."""
-        hashed = with_hashes(self.packages, self.problem.question, self.hashes)
+        hashed = with_hashes(self.uv_packages, self.problem.question, self.hashes)
         return drop_unreachable(hashed, self.problem.request, self.reading)
 
     @cached_property
     def resolution(self) -> Resolution:
-        """The packages with their METADATA, judged under all bounds. Raises what `found` raises."""
-        return answer_of(self.found, self.problem.question, self.reading)
+        """The packages with their METADATA, judged under all bounds. Raises what `packages` raises."""
+        return answer_of(self.packages, self.problem.question, self.reading)
 
 
 class Settled(Struct, frozen=True):

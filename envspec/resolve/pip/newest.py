@@ -52,7 +52,7 @@ def asks_of(request: Request, edges: Mapping[str, Sequence[str]]) -> dict[str, A
     """Collect the bounds of the spec, its constraints and the packages of a solution on each package. `edges` are the
     packages' requirements that hold in the target."""
     specifiers: dict[str, list[SpecifierSet]] = {}
-    published = (line for several in edges.values() for line in several)
+    published = (line for edge in edges.values() for line in edge)
     overridden = set(map(requirement_name, request.overrides))
     lines = (
         *(line for line in (*request.requirements, *published) if requirement_name(line) not in overridden),
@@ -92,21 +92,21 @@ def find_newest(request: Request, releases: Releases) -> dict[str, str]:
     return found
 
 
-def has_pre_release(found: Iterable[Found], kept: Mapping[str, str]) -> bool:
+def has_pre_release(packages: Iterable[Found], pinned: Mapping[str, str]) -> bool:
     """Say whether a solution has a pre-release that wasn't in the old lock."""
-    return any(_is_pre_release(package, kept) for package in found)
+    return any(_is_pre_release(package, pinned) for package in packages)
 
 
 def stray_pre_releases(
-    found: Iterable[Found], request: Request, asks: Mapping[str, Asks], kept: Mapping[str, str], releases: Releases
+    packages: Iterable[Found], request: Request, asks: Mapping[str, Asks], pinned: Mapping[str, str], releases: Releases
 ) -> tuple[str, ...]:
     """Find packages with a pre-release that nothing asks for: no requirement names one, and the index has a final
-    release that all requirements admit, or had one that envspec itself gave up. `kept` are versions that were judged
+    release that all requirements admit, or had one that envspec itself gave up. `pinned` are versions that were judged
     when they were chosen."""
     return tuple(
         package.name
-        for package in found
-        if _is_pre_release(package, kept)
+        for package in packages
+        if _is_pre_release(package, pinned)
         and not (asks.get(package.name) and asks[package.name].names_pre_release)
         and (
             package.name in request.final
@@ -118,13 +118,13 @@ def stray_pre_releases(
     )
 
 
-def _is_pre_release(package: Found, kept: Mapping[str, str]) -> bool:
+def _is_pre_release(package: Found, pinned: Mapping[str, str]) -> bool:
     version = version_of(package.version or "")
     return (
         bool(package.files)
         and version is not None
         and version.is_prerelease
-        and kept.get(package.name) != package.version
+        and pinned.get(package.name) != package.version
     )
 
 
@@ -139,7 +139,7 @@ def skipped_releases(package: Found, request: Request, releases: Releases) -> It
 def fitting_releases(name: str, request: Request, releases: Releases) -> Iterator[Release]:
     """Yield the final releases that the spec admits and that fit the target, newest first, without local parts."""
     alone = own_asks(request).get(name)
-    fitting = (one for one in releases(name) if suits_target(one, request, name, alone))
+    fitting = (release for release in releases(name) if suits_target(release, request, name, alone))
     return _public(one for one in fitting if not is_skipped(one, request, name))
 
 
@@ -153,7 +153,7 @@ def admitted_releases(name: str, request: Request, releases: Releases) -> tuple[
     """List the final releases that the spec, its date and the platform admit, newest first, whatever Python and glibc
     they want, without local parts."""
     alone = own_asks(request).get(name)
-    admitted = (one for one in releases(name) if _suits_any_python(one, request, name, alone))
+    admitted = (release for release in releases(name) if _suits_any_python(release, request, name, alone))
     return tuple(
         _public(
             release
@@ -263,9 +263,9 @@ def needed_python(wheels: Sequence[str], request: Request) -> str | None:
     does."""
     own = int(request.python.split(".")[1])
     minors = sorted({int(minor) for file in wheels for minor in _OF_PYTHON.findall(file)} - {own})
-    nearest = [*(one for one in reversed(minors) if one < own), *(one for one in minors if one > own)]
+    nearest = [*(minor for minor in reversed(minors) if minor < own), *(minor for minor in minors if minor > own)]
     pythons = (f"3.{minor}" for minor in nearest)
-    return next((one for one in pythons if wheels_fit(wheels, replace(request, python=one))), None)
+    return next((python for python in pythons if wheels_fit(wheels, replace(request, python=python))), None)
 
 
 def newer_glibc(names: Iterable[str], request: Request, releases: Releases) -> Iterator[Way]:
@@ -292,7 +292,7 @@ def first_day(conflict: Conflict, request: Request, releases_of: Callable[[Reque
     releases = releases_of(timeless)
     first: list[tuple[str, str, str]] = []
     for name in sorted(lacking.keys() - dict(request.exempt).keys()):
-        suited = [one for one in releases(name) if suits_target(one, timeless, name, alone.get(name))]
+        suited = [release for release in releases(name) if suits_target(release, timeless, name, alone.get(name))]
         fitting = [one for one in suited if not is_skipped(one, timeless, name)]
         # what asks for a release that is gone may have a newer release itself, which asks for one that isn't
         meant = [one for one in fitting if any(one.version in bounds for bounds in lacking[name])] or fitting
@@ -321,6 +321,7 @@ def possible_sources(names: Iterable[str], request: Request, releases: Releases)
         for name in names
         if name not in seen
         and any(
-            one.source and (one.wheels or one.late) and suits_target(one, request, name, None) for one in releases(name)
+            release.source and (release.wheels or release.late) and suits_target(release, request, name, None)
+            for release in releases(name)
         )
     ]

@@ -28,14 +28,14 @@ _LISTED = 8
 class PipAnswer(Struct, frozen=True):
     """A solved target.
 
-    asked     its request, with the variants that were met
+    request   its request, with the variants that were met
     index     that its torch comes from
     findings  what is to be said of how it came about
     shared    the versions that another target has, and that it took where they fit
     subject   the target itself, with the pins
     """
 
-    asked: Request
+    request: Request
     resolution: Resolution
     index: TorchIndex
     findings: tuple[Finding, ...]
@@ -43,16 +43,16 @@ class PipAnswer(Struct, frozen=True):
     subject: Subject | None = None
 
     @property
-    def found(self) -> tuple[Found, ...]:
-        return self.resolution.found
+    def packages(self) -> tuple[Found, ...]:
+        return self.resolution.packages
 
 
 class Solution(Struct, frozen=True):
-    """The solution of targets with equal requests, with what notes about it need. `kept` has the versions of the old
+    """The solution of targets with equal requests, with what notes about it need. `pinned` has the versions of the old
     lock, which were told when they were chosen."""
 
     answer: PipAnswer
-    kept: Mapping[str, str]
+    pinned: Mapping[str, str]
     pins: tuple[Pin, ...]
     targets: tuple[str, ...]
 
@@ -64,8 +64,8 @@ def notes_of(
     static: StaticReader,
 ) -> Iterator[Finding]:
     """Yield what there is to say of solutions' files. `hashed` lists the URLs of files whose pages say no sha256."""
-    groups = {one.answer.asked: one.targets for one in solutions}
-    found = {one.answer.asked: one.answer.found for one in solutions}
+    groups = {solution.answer.request: solution.targets for solution in solutions}
+    found = {solution.answer.request: solution.answer.packages for solution in solutions}
     yield from variant_notes(found, groups)
     yield from missing_dates(found, groups, releases)
     yield from _yanked_files(found, groups, releases)
@@ -75,26 +75,26 @@ def notes_of(
 
 def _inert_sources(solutions: Iterable[Solution], static: StaticReader) -> Iterator[Finding]:
     """Name the sources that need no permission, but for those that the old lock had: they were told then."""
-    for one in solutions:
-        found = {package.name: package for package in one.answer.found}
-        for pin in one.pins:
-            if not pin.is_inert or one.kept.get(pin.name) == pin.version:
+    for solution in solutions:
+        found = {package.name: package for package in solution.answer.packages}
+        for pin in solution.pins:
+            if not pin.is_inert or solution.pinned.get(pin.name) == pin.version:
                 continue
-            file = file_to_install(found[pin.name], one.answer.asked)
+            file = file_to_install(found[pin.name], solution.answer.request)
             why = static.read(file, pin.name, pin.version).inert if file else ""
             said = f"{pin.name} {pin.version} is built from source without allow-source: {why}"
-            yield Finding("info", "source-inert", said, targets=one.targets, package=pin.name)
+            yield Finding("info", "source-inert", said, targets=solution.targets, package=pin.name)
 
 
-def moved_beside(before: Mapping[str, str], after: Mapping[str, str], told: Collection[str]) -> str:
-    """List for the end of a sentence what else differs between two solutions than packages that are `told`."""
+def moved_beside(before: Mapping[str, str], after: Mapping[str, str], names: Collection[str]) -> str:
+    """List for the end of a sentence what else differs between two solutions than packages that are `names`."""
     others = [
         f"{name} {after[name]} for {before[name]}"
-        for name in sorted(before.keys() & after.keys() - {*told})
+        for name in sorted(before.keys() & after.keys() - {*names})
         if after[name] != before[name]
     ]
-    others += [f"{name} {after[name]} besides" for name in sorted(after.keys() - before.keys() - {*told})]
-    others += [f"no {name}" for name in sorted(before.keys() - after.keys() - {*told})]
+    others += [f"{name} {after[name]} besides" for name in sorted(after.keys() - before.keys() - {*names})]
+    others += [f"no {name}" for name in sorted(before.keys() - after.keys() - {*names})]
     more = [f"{len(others) - _LISTED} more that differ"] if others[_LISTED:] else []
     return f"; with {', '.join((*others[:_LISTED], *more))}" if others else ""
 
@@ -108,7 +108,7 @@ def _yanked_files(
     found = []
     for request, packages in solutions.items():
         for package in packages:
-            file = file_to_install(package, request) if any(one.yanked for one in package.files) else None
+            file = file_to_install(package, request) if any(file.yanked for file in package.files) else None
             if file is None or not file.yanked:
                 continue
             version = str(version_of(package.version or ""))
@@ -121,14 +121,14 @@ def _yanked_files(
 
 
 def rejected_findings(
-    rejected: Mapping[str, str], before: Mapping[str, str], now: Mapping[str, str], kept: Mapping[str, str]
+    rejected: Mapping[str, str], before: Mapping[str, str], now: Mapping[str, str], pinned: Mapping[str, str]
 ) -> Iterator[Finding]:
     """Tell what is locked in place of releases that uv takes and envspec doesn't; `rejected` says of each package which
-    and why. What else differs from uv's answer `before` is said with the first. What is `kept` from the old lock was
+    and why. What else differs from uv's answer `before` is said with the first. What is `pinned` from the old lock was
     told when it was chosen."""
     beside = moved_beside(before, now, rejected)
     for name, why in sorted(rejected.items()):
-        if name not in kept or kept[name].partition("+")[0] != now.get(name):
+        if name not in pinned or pinned[name].partition("+")[0] != now.get(name):
             instead = f"{name} {now[name]} is locked" if name in now else f"{name} isn't locked"
             yield Finding("info", "passed-over", f"{instead}: {why}{beside}")
             beside = ""

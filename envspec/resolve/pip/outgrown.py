@@ -50,7 +50,7 @@ def find_outgrown(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) 
     """Find them in an answer. Of one for which releases were given up already, the rules judge what it went back to.
     Versions that are `shared` with another target were that one's to choose."""
     own = case.taken.get("torch")
-    locked = {one.name: one.version for one in case.found}
+    locked = {one.name: one.version for one in case.packages}
     for name in () if case.request.own else case.order:
         newer = [one for one in case.fitting[name] if is_older(case.taken[name], one.version)]
         if (
@@ -82,13 +82,14 @@ def names_torch(requires: Iterable[str], torch: str | None) -> bool:
     following = f"{own.major}.{own.minor + 1}"
     bounds = [published_requirement(line).specifier for line in requires if head_of(line).name == "torch"]
     return any(
-        one.contains(str(own), prereleases=True) and not one.contains(following, prereleases=True) for one in bounds
+        bound.contains(str(own), prereleases=True) and not bound.contains(following, prereleases=True)
+        for bound in bounds
     )
 
 
-def refuse_outgrown(several: Iterable[Outgrown], request: Request, label: str) -> None:
+def refuse_outgrown(candidates: Iterable[Outgrown], request: Request, label: str) -> None:
     """Raise Retreated for packages that went back, but for those that the spec accepts. `label` names the targets."""
-    lost = [one for one in several if not request.accepts("retreat", one.name)]
+    lost = [outgrown for outgrown in candidates if not request.accepts("retreat", outgrown.name)]
     if lost:
         said = [
             f"{one.name} {one.newer}: {one.reason(request)}; {one.taken} "

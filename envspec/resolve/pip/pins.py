@@ -30,7 +30,7 @@ from envspec.resolve.uv.answer import Found, FoundFile
 
 
 def pins_of(
-    found: Sequence[Found],
+    packages: Sequence[Found],
     edges: Mapping[str, tuple[str, ...]],
     request: Request,
     index: TorchIndex,
@@ -39,11 +39,11 @@ def pins_of(
     releases: Releases,
 ) -> tuple[Pin, ...]:
     """Make the pins of a solved request with the packages' edges. Raises what reading metadata raises."""
-    published = {p.name: reading.result(p, file_to_install(p, request), request.metadata) for p in found}
+    published = {p.name: reading.result(p, file_to_install(p, request), request.metadata) for p in packages}
     described = {name: complete_metadata(description, request) for name, description in published.items()}
     sources = dict(request.sources)
     direct = {requirement_name(text) for text in request.requirements}
-    corrected = request.corrections.between(published) | frozenset(_alike(found, edges, request.corrections))
+    corrected = request.corrections.between(published) | frozenset(_alike(packages, edges, request.corrections))
     return tuple(
         _pin(
             p,
@@ -59,13 +59,18 @@ def pins_of(
                 sole=not corrected.isdisjoint(map(requirement_name, edges[p.name])) and is_sole(p, request, releases),
             ),
         )
-        for p in found
+        for p in packages
     )
 
 
-def _alike(found: Sequence[Found], edges: Mapping[str, tuple[str, ...]], corrections: Corrections) -> Iterator[str]:
+def _alike(packages: Sequence[Found], edges: Mapping[str, tuple[str, ...]], corrections: Corrections) -> Iterator[str]:
     """Name the packages whose own METADATA rules out what a correction of another one does."""
-    rows = [row for one in found for row in corrections.about(one.name) if row.concerns(one.name, one.version or "0")]
+    rows = [
+        row
+        for package in packages
+        for row in corrections.about(package.name)
+        if row.concerns(package.name, package.version or "0")
+    ]
     bounded = {row.bounded: row.requirement for row in rows if row.kind != "requirement"}
     for name, lines in edges.items():
         for line in lines:
@@ -98,8 +103,8 @@ def file_to_install(package: Found, request: Request) -> FoundFile | None:
     """Choose the one file that the target installs, None for git."""
     if package.archive or not package.files:
         return package.archive
-    files = {one.file: one for one in package.files}
-    listed = (ReleaseFile(one.file, one.yanked, one.requires_python) for one in package.files)
+    files = {file.file: file for file in package.files}
+    listed = (ReleaseFile(file.file, file.yanked, file.requires_python) for file in package.files)
     file = choose_file(listed, request.platform, request.full_python, request.glibc)
     if file is None:
         names = " and ".join(sorted(files)[:3])
@@ -172,19 +177,19 @@ _BUILT_AGAINST = ("numpy", "torch")
 
 
 def for_variants(
-    asked: Request, names: Collection[str], found: Iterable[Found], kept: Mapping[str, tuple[str, str]]
+    request: Request, names: Collection[str], packages: Iterable[Found], pinned: Mapping[str, tuple[str, str]]
 ) -> Request:
     """Give a request with the variants of packages that have some, for its target's own machines, beside what was
-    `found`. `kept` has the version and label of the old lock's variants."""
-    variants = tuple(sorted({*asked.variants, *names}))
-    machine = asked.own_machine
+    `packages`. `pinned` has the version and label of the old lock's variants."""
+    variants = tuple(sorted({*request.variants, *names}))
+    machine = request.own_machine
     if not variants or machine is None:
-        return asked
-    known = {**dict(asked.machine.versions if asked.machine else ()), **dict(asked.provided)}
-    known |= {package.name: package.version for package in found if package.version}
+        return request
+    known = {**dict(request.machine.versions if request.machine else ()), **dict(request.provided)}
+    known |= {package.name: package.version for package in packages if package.version}
     versions = tuple((name, known[name]) for name in _BUILT_AGAINST if name in known)
-    labels = tuple((name, *kept[name]) for name in variants if name in kept)
-    return replace(asked, variants=variants, machine=replace(machine, versions=versions, locked=labels))
+    labels = tuple((name, *pinned[name]) for name in variants if name in pinned)
+    return replace(request, variants=variants, machine=replace(machine, versions=versions, locked=labels))
 
 
 def variant_notes(

@@ -151,18 +151,18 @@ class Unreviewed(Struct, frozen=True):
 class Problem(Struct, frozen=True, dict=True):
     """A question about one target.
 
-    asked        what the target asks for, with the variants that were met
+    own_request  what the target asks for, with the variants that were met
     label        the target's name, for messages
-    kept         versions of the last lock that stay where they fit: they were judged when they were chosen
+    pinned       versions of the last lock that stay where they fit: they were judged when they were chosen
     index        that the torch family comes from
     is_fresh     no cached page counts, however young
     is_fallback  its answer counts; its refusal isn't reported, but the one before it
     """
 
-    asked: Request
+    own_request: Request
     label: str = ""
     bounds: tuple[Bound, ...] = ()
-    kept: Mapping[str, str] = field(default_factory=dict)
+    pinned: Mapping[str, str] = field(default_factory=dict)
     index: TorchIndex = TorchIndex(None)
     is_fresh: bool = False
     is_fallback: bool = False
@@ -171,11 +171,11 @@ class Problem(Struct, frozen=True, dict=True):
     @cached_property
     def request(self) -> Request:
         """What is asked, with the bounds of the torch family's index."""
-        return with_constraints(self.asked, self.index.constraints)
+        return with_constraints(self.own_request, self.index.constraints)
 
     def of_target(self, equal: Problem) -> Problem:
         """Give the problem as one of the target that asks an equal one: requests that differ in notes are equal."""
-        return replace(self, asked=equal.asked, label=equal.label, subject=equal.subject)
+        return replace(self, own_request=equal.own_request, label=equal.label, subject=equal.subject)
 
     def beside(self, *more: Bound) -> Problem:
         """Give the problem with more bounds."""

@@ -45,13 +45,13 @@ class Published(Struct, frozen=True, eq=False):
         self,
         request: Request,
         index: TorchIndex,
-        found: Sequence[Found],
+        packages: Sequence[Found],
         settled: Mapping[str, str],
         answer: Callable[[], Mapping[str, Sequence[str]]],
     ) -> LeadCase:
         """Give an answer with pages and METADATA of what is newer."""
         pages = self._pages(request, index)
-        return LeadCase(request, found, settled, answer, pages.releases, pages.admitted, pages.requires)
+        return LeadCase(request, packages, settled, answer, pages.releases, pages.admitted, pages.requires)
 
     @lru_cache(maxsize=64)  # noqa: B019 - one for each resolution
     def _pages(self, request: Request, index: TorchIndex) -> RequestPages:

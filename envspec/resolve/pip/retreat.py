@@ -58,18 +58,18 @@ def names_python(release: Release, request: Request) -> bool:
     return takes_python(said, request.full_python) and not takes_python(said, _next(request.python))
 
 
-def suspects(found: Iterable[Found], request: Request, releases: Releases) -> tuple[Found, ...]:
+def suspects(packages: Iterable[Found], request: Request, releases: Releases) -> tuple[Found, ...]:
     """Pick the packages of a solution that `retreats` has to look at, whatever is required of them."""
-    return tuple(one for one in found if next(_of(one, request, {}, releases), None) is not None)
+    return tuple(package for package in packages if next(_of(package, request, {}, releases), None) is not None)
 
 
 def retreats(
-    found: Iterable[Found], request: Request, asks: Mapping[str, Asks], releases: Releases
+    packages: Iterable[Found], request: Request, asks: Mapping[str, Asks], releases: Releases
 ) -> tuple[Retreat, ...]:
     """Find the packages of a solution of which it has a release that refuses the target's Python, or one that is older
     than a release with wheels for older Pythons alone, which all requirements admit. What the spec accepts is left out.
     """
-    return tuple(one for package in found for one in _of(package, request, asks, releases))
+    return tuple(one for package in packages for one in _of(package, request, asks, releases))
 
 
 def newest_releases(request: Request, releases: Releases) -> tuple[Found, ...]:
@@ -80,14 +80,14 @@ def newest_releases(request: Request, releases: Releases) -> tuple[Found, ...]:
     asked = {requirement_name(line) for line in request.effective if " @ " not in line and holds(line, frozenset())}
     found = []
     for name in sorted(asked - {*provided}):
-        for one in releases(name):
-            if not _is_capped(one.requires_python or "", request):
-                if suits_target(one, request, name, asks.get(name)) and (
-                    one.source or not is_skipped(one, request, name)
+        for release in releases(name):
+            if not _is_capped(release.requires_python or "", request):
+                if suits_target(release, request, name, asks.get(name)) and (
+                    release.source or not is_skipped(release, request, name)
                 ):
                     break
-            elif suits_target(replace(one, requires_python=None), request, name, asks.get(name)):
-                found.append(Found(name, one.version, (FoundFile("", one.version, None),)))
+            elif suits_target(replace(release, requires_python=None), request, name, asks.get(name)):
+                found.append(Found(name, release.version, (FoundFile("", release.version, None),)))
                 break
     return tuple(found)
 
@@ -158,20 +158,20 @@ def newest_python(retreat: Retreat, request: Request) -> str | None:
 
 
 def bounds_of(
-    several: Iterable[Retreat], request: Request, above: Mapping[str, str] = MappingProxyType({})
+    retreated: Iterable[Retreat], request: Request, above: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Bound, ...]:
     """Give the bounds that leave releases to be had which name the target's Python, or the newest one's source, in the
     place of these. `above` has the versions of what leads to them."""
     return tuple(
-        Bound(one.name, "source")
-        if one.may_be_built
+        Bound(retreat.name, "source")
+        if retreat.may_be_built
         else Bound(
-            f"{one.name}<={one.named}",
-            why=one.why(request) if one.refuses else "",
-            retreat=one,
+            f"{retreat.name}<={retreat.named}",
+            why=retreat.why(request) if retreat.refuses else "",
+            retreat=retreat,
             above=tuple(sorted(above.items())),
         )
-        for one in several
+        for retreat in retreated
     )
 
 
@@ -186,28 +186,28 @@ def caps(problem: Problem, releases: Releases) -> tuple[Bound, ...]:
 
 
 def review_python(
-    problem: Problem, found: tuple[Found, ...], resolution: Callable[[], Resolution], releases: Releases
+    problem: Problem, packages: tuple[Found, ...], resolution: Callable[[], Resolution], releases: Releases
 ) -> tuple[Bound, ...]:
     """Bound the packages of an answer that stand at a release which the target's Python is too new for. Raises
     Retreated where no answer is left."""
     request, before = problem.question, [bound for bound in problem.bounds if bound.retreat]
     above = {name: version for bound in before for name, version in bound.above}
-    if went_back(above, found, request, releases):
+    if went_back(above, packages, request, releases):
         refuse_bounds_of_python(problem, releases)
-    unsure = suspects(found, request, releases)
+    unsure = suspects(packages, request, releases)
     if not unsure:
         return ()
     answer = resolution()
     # of one whose source uv has seen already something else stands in the release's way
     several = [
-        one
-        for one in retreats(unsure, request, answer.asks, releases)
-        if not (one.may_be_built and one.name in request.unfit)
+        retreat
+        for retreat in retreats(unsure, request, answer.asks, releases)
+        if not (retreat.may_be_built and retreat.name in request.unfit)
     ]
     if lost := [one for one in several if not one.may_be_built and one.named is None]:
         refuse_retreats(lost, request, problem.label, releases)
     names = [bound.package for bound in before] + [one.name for one in several if not one.may_be_built]
-    return bounds_of(several, problem.request, versions_above(names, found, answer.edges))
+    return bounds_of(several, problem.request, versions_above(names, packages, answer.edges))
 
 
 def refuse_bounds_of_python(problem: Problem, releases: Releases) -> None:
@@ -216,7 +216,9 @@ def refuse_bounds_of_python(problem: Problem, releases: Releases) -> None:
         refuse_retreats(before, problem.request, problem.label, releases)
 
 
-def versions_above(names: Iterable[str], found: Iterable[Found], edges: Mapping[str, Sequence[str]]) -> dict[str, str]:
+def versions_above(
+    names: Iterable[str], packages: Iterable[Found], edges: Mapping[str, Sequence[str]]
+) -> dict[str, str]:
     """Give the versions of what leads to packages of a solution."""
     asked = {name: {requirement_name(line) for line in lines} for name, lines in edges.items()}
     leading, waiting = set[str](), [*names]
@@ -225,15 +227,15 @@ def versions_above(names: Iterable[str], found: Iterable[Found], edges: Mapping[
         more = {one for one, asks in asked.items() if name in asks} - leading
         leading |= more
         waiting += more
-    return {one.name: one.version for one in found if one.name in leading and one.version}
+    return {package.name: package.version for package in packages if package.name in leading and package.version}
 
 
-def went_back(before: Mapping[str, str], found: Iterable[Found], request: Request, releases: Releases) -> bool:
+def went_back(before: Mapping[str, str], packages: Iterable[Found], request: Request, releases: Releases) -> bool:
     """Say whether a package on the way to one that was bounded went back to a release that doesn't name the Python."""
-    for one in found:
-        version, former = version_of(one.version or ""), version_of(before.get(one.name, ""))
+    for package in packages:
+        version, former = version_of(package.version or ""), version_of(before.get(package.name, ""))
         if version is not None and former is not None and version < former:
-            release = next((each for each in releases(one.name) if each.version == one.version), None)
+            release = next((each for each in releases(package.name) if each.version == package.version), None)
             if release is not None and not names_python(release, request):
                 return True
     return False
@@ -258,16 +260,20 @@ class Retreated(Infeasible):
 
 def refuse_retreats(lost: Sequence[Retreat], request: Request, label: str, releases: Releases) -> NoReturn:
     """Raise Retreated for packages that have no answer on a target's Python. `label` names the targets."""
-    said = dict.fromkeys(one.message(request) for one in lost)
-    ways = [way for one in lost for way in _ways(one, request, releases)]
+    said = dict.fromkeys(retreat.message(request) for retreat in lost)
+    ways = [way for retreat in lost for way in _ways(retreat, request, releases)]
     if len(lost) > 1:
         # what is to be done about each belongs together
         pythons = [way for way in ways if way.python and not way.python_range]
         ways = sorted(pythons, key=lambda way: numbers(str(way.python)))[:1]
         ways += (
-            [Way(bounds=tuple(f"{one.name}<={one.older}" for one in lost))] if all(one.older for one in lost) else []
+            [Way(bounds=tuple(f"{retreat.name}<={retreat.older}" for retreat in lost))]
+            if all(retreat.older for retreat in lost)
+            else []
         )
-    raise Retreated(f"{label}: {'; '.join(said)}", dict.fromkeys(ways), {one.name: one.code for one in lost})
+    raise Retreated(
+        f"{label}: {'; '.join(said)}", dict.fromkeys(ways), {retreat.name: retreat.code for retreat in lost}
+    )
 
 
 class LostExtra(Struct, frozen=True):
@@ -312,7 +318,7 @@ class LostExtra(Struct, frozen=True):
                 break
         if glibc := needed_glibc(self.release.wheels, request) or self.glibc:
             yield Way(glibc=glibc)
-        others = {one for one in published_requirement(self.line).extras if canonical_name(one) != self.extra}
+        others = {extra for extra in published_requirement(self.line).extras if canonical_name(extra) != self.extra}
         major = (request.cuda or "").partition(".")[0]
         own = extras_for(major, {self.extra}, self.offers) if major else None
         if own and not own <= others:
@@ -322,7 +328,7 @@ class LostExtra(Struct, frozen=True):
 
 
 def lost_extras(
-    found: Iterable[Found],
+    solution: Iterable[Found],
     request: Request,
     offered: Callable[[Found], frozenset[str]],
     ahead: Mapping[str, tuple[str, str, str | None]],
@@ -331,7 +337,7 @@ def lost_extras(
     """Find the extras that the spec asks for and a solution hasn't, and that a newer release may have: one that the
     target refuses, or the one `ahead`, which uv takes without envspec's bounds, with what it wants and its glibc. What
     the spec accepts is left out."""
-    packages, alone = {one.name: one for one in found}, own_asks(request)
+    packages, alone = {package.name: package for package in solution}, own_asks(request)
     holds = markers_of(request.platform, request.full_python).hold
     for line in request.effective:
         head = head_of(line)
@@ -355,33 +361,33 @@ def lost_extras(
 def refuse_lost_extras(lost: Sequence[LostExtra], request: Request, label: str) -> None:
     """Raise Retreated for extras that are given up for the target's sake. `label` names the targets."""
     if lost:
-        said = "; ".join(one.message(request) for one in lost)
-        ways = dict.fromkeys(way for one in lost for way in one.ways(request))
-        raise Retreated(f"{label}: {said}", ways, {one.name: "retreat" for one in lost})
+        said = "; ".join(lost_extra.message(request) for lost_extra in lost)
+        ways = dict.fromkeys(way for lost_extra in lost for way in lost_extra.ways(request))
+        raise Retreated(f"{label}: {said}", ways, {lost_extra.name: "retreat" for lost_extra in lost})
 
 
-def _ways(one: Retreat, request: Request, releases: Releases) -> Iterator[Way]:
-    page = releases(one.name)
+def _ways(retreat: Retreat, request: Request, releases: Releases) -> Iterator[Way]:
+    page = releases(retreat.name)
     lifting = [
         release
-        for release in newer_than(page, version_of(one.release.version))
-        if suits_target(release, request, one.name, None) and not is_skipped(release, request, one.name)
+        for release in newer_than(page, version_of(retreat.release.version))
+        if suits_target(release, request, retreat.name, None) and not is_skipped(release, request, retreat.name)
     ]
-    asked = one.name in {requirement_name(line) for line in request.requirements}
+    asked = retreat.name in {requirement_name(line) for line in request.requirements}
     if lifting and asked:
-        yield Way(line=f"{one.name}=={lifting[-1].version}", note="the bounds leave it out")
+        yield Way(line=f"{retreat.name}=={lifting[-1].version}", note="the bounds leave it out")
     elif lifting:
         # what leads to it can be had beside another release too
-        yield Way(bounds=(f"{one.name}>={lifting[-1].version}",))
-    builds = versions_of(request.python, request.platform) if one.refuses else ()
+        yield Way(bounds=(f"{retreat.name}>={lifting[-1].version}",))
+    builds = versions_of(request.python, request.platform) if retreat.refuses else ()
     for build in reversed(builds):
-        if takes_python(one.release.requires_python or "", build):
+        if takes_python(retreat.release.requires_python or "", build):
             yield Way(python=request.python, python_range=f"=={build}")
             break
-    if (python := newest_python(one, request)) is not None:
+    if (python := newest_python(retreat, request)) is not None:
         yield Way(python=python)
-    if one.older is not None:
-        yield Way(line=f"{one.name}<={one.older}")
+    if retreat.older is not None:
+        yield Way(line=f"{retreat.name}<={retreat.older}")
 
 
 def _older(request: Request) -> Iterator[Request]:

@@ -33,21 +33,21 @@ def _sources(indexes: UvIndexes, answer: Answer) -> Iterator[Bound]:
     """Show the sources of packages that uv takes from an older release's source, or before their wheels came."""
     request = answer.problem.question
     releases = indexes.releases(request)
-    older = older_sources(answer.packages, request, releases)
-    names = {*older, *dated_sources(answer.packages, request, answer.problem.kept, releases)}
+    older = older_sources(answer.uv_packages, request, releases)
+    names = {*older, *dated_sources(answer.uv_packages, request, answer.problem.pinned, releases)}
     return (Bound(name, "source") for name in sorted(names))
 
 
 def _python(answer: Answer) -> tuple[Bound, ...]:
-    return review_python(answer.problem, answer.found, lambda: answer.resolution, answer.releases)
+    return review_python(answer.problem, answer.packages, lambda: answer.resolution, answer.releases)
 
 
 def _pre_releases(answer: Answer) -> Iterator[Bound]:
     """Leave out pre-releases that nothing asks for."""
-    problem, found = answer.problem, answer.found
-    if has_pre_release(found, problem.kept):
+    problem, found = answer.problem, answer.packages
+    if has_pre_release(found, problem.pinned):
         asks, versions = answer.resolution.asks, {one.name: one.version for one in found}
-        for name in stray_pre_releases(found, problem.request, asks, problem.kept, answer.releases):
+        for name in stray_pre_releases(found, problem.request, asks, problem.pinned, answer.releases):
             yield Bound(name, "final", why=f"{versions[name]} is a pre-release, which nothing asks for")
 
 

@@ -19,14 +19,14 @@ from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.uv.answer import Found
 
 
-def versions_of(found: Sequence[Found]) -> dict[str, str]:
+def versions_of(packages: Sequence[Found]) -> dict[str, str]:
     """Give versions for others to prefer. torch's local part names one CUDA: others prefer the release."""
-    return {p.name: p.version.partition("+")[0] for p in found if p.version and not p.git and not p.archive}
+    return {p.name: p.version.partition("+")[0] for p in packages if p.version and not p.git and not p.archive}
 
 
-def commits_of(found: Sequence[Found], request: Request) -> dict[str, str]:
+def commits_of(packages: Sequence[Found], request: Request) -> dict[str, str]:
     """Give the commits of a request's git requirements: a branch that moves must not move between targets."""
-    commits = {p.name: p.git[1] for p in found if p.git}
+    commits = {p.name: p.git[1] for p in packages if p.git}
     return {text: commits[name] for text in request.addressed if (name := requirement_name(text)) in commits}
 
 
@@ -36,7 +36,7 @@ def after(
     """Give the preferences of a target that is solved after another one, by index of torch's: its own, else what that
     one found. `localised`, the torch family's have the names that the index has: uv then takes a release at once, and
     doesn't go back to it from the newest, one by one."""
-    there = Preferences(versions_of(begun.found), commits_of(begun.found, begun.asked))
+    there = Preferences(versions_of(begun.packages), commits_of(begun.packages, begun.request))
 
     def prefer(index: TorchIndex) -> Preferences:
         shared = own(index).over(there)
@@ -53,7 +53,7 @@ def to_share(answers: Mapping[str, PipAnswer], apart: Collection[str] = ()) -> d
     """
     versions: dict[str, set[str]] = {}
     for answer in answers.values():
-        for name, version in versions_of(answer.found).items():
+        for name, version in versions_of(answer.packages).items():
             versions.setdefault(name, set()).add(version)
     # NVIDIA's packages differ between CUDA versions by their nature: no other solution would make them meet
     shared = {
@@ -63,10 +63,10 @@ def to_share(answers: Mapping[str, PipAnswer], apart: Collection[str] = ()) -> d
     }
     again = {}
     for target, answer in answers.items():
-        own = versions_of(answer.found)
+        own = versions_of(answer.packages)
         moved = {name: version for name, version in shared.items() if own.get(name, version) != version}
         if moved:
-            again[target] = Preferences({**own, **moved}, commits_of(answer.found, answer.asked))
+            again[target] = Preferences({**own, **moved}, commits_of(answer.packages, answer.request))
     return again
 
 
@@ -96,10 +96,10 @@ def last_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Mapping[st
     return _newest([keep[name].last for name in names if name in keep])
 
 
-def _newest(several: Sequence[Mapping[str, str]]) -> dict[str, str]:
+def _newest(locks: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Merge versions; of one release the first counts, whatever its local part."""
     found: dict[str, str] = {}
-    for one in several:
+    for one in locks:
         found |= {n: had for n, had in one.items() if n not in found or is_older(_release(found[n]), _release(had))}
     return found
 

@@ -156,7 +156,7 @@ class PipResolver(Struct, frozen=True):
             newest["torch"] = held[-1]
 
         def is_far(name: str, version: str) -> bool:
-            by_version = {one.version: one for one in releases(name)}
+            by_version = {release.version: release for release in releases(name)}
             own, best = by_version.get(taken.get(name, "").partition("+")[0]), by_version.get(version)
             return own is not None and best is not None and is_behind(own, best, name, by_version.values())
 
@@ -176,11 +176,11 @@ class PipResolver(Struct, frozen=True):
             try:
                 refuse_unsaid_builds(groups, self._uv_indexes.has)
                 answers = self._solve_all(targets, groups, keep, serving)
-                solved = group({name: one.asked for name, one in answers.items()})
+                solved = group({name: one.request for name, one in answers.items()})
                 resolutions = {request: answers[names[0]].resolution for request, names in solved.items()}
 
-                def again(solved: Request, asked: Request) -> Resolution:
-                    return self._ask_more(answers, solved, asked, serving)
+                def again(solved: Request, widened: Request) -> Resolution:
+                    return self._ask_more(answers, solved, widened, serving)
 
                 refuse_unsaid(resolutions, solved, self._uv_indexes.has, again)
                 refuse_two_answers(resolutions, solved, serving.reading)
@@ -199,42 +199,47 @@ class PipResolver(Struct, frozen=True):
             # a wheel of what stays behind comes before a source of what is there for that
             glibcs = {
                 each.cause.glibc: each
-                for one in solutions
-                if {*one.targets} & {*needed.targets}
-                for each in self._behind(one)
+                for solution in solutions
+                if {*solution.targets} & {*needed.targets}
+                for each in self._behind(solution)
                 if each.name in needed.about and each.cause.glibc
             }
             ways = (Way(glibc=glibc, bounds=(f"{one.name}>={one.newest}",)) for glibc, one in glibcs.items())
             needed.ways = (*ways, *needed.ways)
         return {name: cast("_S", one.subject) for name, one in answers.items()}, needed
 
-    def findings(self, others: Iterable[Finding] = ()) -> tuple[Finding, ...]:
+    def findings(self, known: Iterable[Finding] = ()) -> tuple[Finding, ...]:
         """Give what there is to say of the last solutions, beside what `others` say."""
         hashed = self.hashes.hashed_urls() if self.hashes else ()
         notes = [*self._of_holes(), *notes_of(self._solutions, self._uv_indexes.releases, hashed, self.sources.static)]
         behind: list[Finding] = []
-        for one in self._solutions:
-            notes += [replace(finding, targets=one.targets) for finding in one.answer.findings]
-            beside = [other for other in (*others, *notes) if {*one.targets} & {*other.targets}]
-            lags = behind_findings(self._behind(one), one.answer.asked, beside)
-            behind += [replace(finding, targets=one.targets) for finding in lags]
+        for solution in self._solutions:
+            notes += [replace(finding, targets=solution.targets) for finding in solution.answer.findings]
+            beside = [other for other in (*known, *notes) if {*solution.targets} & {*other.targets}]
+            lags = behind_findings(self._behind(solution), solution.answer.request, beside)
+            behind += [replace(finding, targets=solution.targets) for finding in lags]
         return (*notes, *merge_targets(behind))
 
     def _of_holes(self) -> tuple[Finding, ...]:
         """Warn of what the shipped facts lack, where torch is older for it."""
-        requests = {one.targets[0]: one.answer.asked for one in self._solutions}
-        shared = torch_holes.everywhere(requests, {one.targets[0]: one.pins for one in self._solutions})
+        requests = {solution.targets[0]: solution.answer.request for solution in self._solutions}
+        shared = torch_holes.everywhere(requests, {solution.targets[0]: solution.pins for solution in self._solutions})
         found = (
-            (one, torch_holes.finding(one.answer.asked, one.answer.index, one.pins, one.kept.get("torch"), shared))
-            for one in self._solutions
+            (
+                solution,
+                torch_holes.finding(
+                    solution.answer.request, solution.answer.index, solution.pins, solution.pinned.get("torch"), shared
+                ),
+            )
+            for solution in self._solutions
         )
         return merge_targets(replace(hole, targets=one.targets) for one, hole in found if hole)
 
-    def _behind(self, one: Solution) -> tuple[Behind, ...]:
+    def _behind(self, solution: Solution) -> tuple[Behind, ...]:
         """Find what stays behind in a solution."""
-        index, answer = one.answer.index, one.answer
-        request = with_constraints(answer.asked, index.constraints)
-        case = self._published.case(request, index, answer.found, one.kept, lambda: answer.resolution.lines)
+        index, answer = solution.answer.index, solution.answer
+        request = with_constraints(answer.request, index.constraints)
+        case = self._published.case(request, index, answer.packages, solution.pinned, lambda: answer.resolution.lines)
         return tuple(find_behind(case, index, answer.shared))
 
     def releases(self, request: Request) -> Releases:
@@ -256,7 +261,7 @@ class PipResolver(Struct, frozen=True):
                 known: dict[object, tuple[Pin, ...]] = {}
 
                 def pins_of_answer(answer: PipAnswer) -> tuple[Pin, ...]:
-                    asked, index, found = key = (answer.asked, answer.index, answer.found)
+                    asked, index, found = key = (answer.request, answer.index, answer.packages)
                     if key not in known:
                         releases, edges = self._uv_indexes.releases(asked), answer.resolution.edges
                         known[key] = pins_of(found, edges, asked, index, proxy, reading, releases)
@@ -339,7 +344,7 @@ class PipResolver(Struct, frozen=True):
             same = {
                 n: one
                 for n, one in met.items()
-                if versions_of(one.found).keys() == versions_of(answers[n].found).keys()
+                if versions_of(one.packages).keys() == versions_of(answers[n].packages).keys()
             }
         except BaseException:
             self.uv.stop()
@@ -354,13 +359,13 @@ class PipResolver(Struct, frozen=True):
             return solver.solve()
 
     def _ask_more(
-        self, answers: Mapping[str, PipAnswer], solved: Request, asked: Request, serving: Serving
+        self, answers: Mapping[str, PipAnswer], solved: Request, widened: Request, serving: Serving
     ) -> Resolution:
         """Solve a request anew, with more sources than the one that is solved."""
-        name, answer = next((name, one) for name, one in answers.items() if one.asked == solved)
+        name, answer = next((name, one) for name, one in answers.items() if one.request == solved)
         torch = partial(_only, TorchIndexes.of(answer.index))
         prefer = partial(_only, Preferences())
-        return self._solve(TargetSolver(Unreviewed(asked), name, serving, torch, prefer, {})).resolution
+        return self._solve(TargetSolver(Unreviewed(widened), name, serving, torch, prefer, {})).resolution
 
     @contextmanager
     def _building(self, allowed: frozenset[str], counting: Counting) -> Iterator[SourceReader]:

@@ -58,17 +58,17 @@ Prefer = Callable[[TorchIndex], Preferences]
 
 
 class Preferred(Struct, frozen=True):
-    """The versions that a problem prefers: of those that another target has none is `kept`, and may be older than this
-    one's last lock; but torch is each one's own.
+    """The versions that a problem prefers: of those that another target has none is `pinned`, and may be older than
+    this one's last lock; but torch is each one's own.
 
     all     as uv is told
-    kept    from the last lock
+    pinned  from the last lock
     shared  from another target
     last    the last lock's, whether they are to be kept or not
     """
 
     all: Preferences
-    kept: Mapping[str, str]
+    pinned: Mapping[str, str]
     shared: Mapping[str, str]
     last: Mapping[str, str]
 
@@ -83,24 +83,24 @@ class Preferred(Struct, frozen=True):
     @property
     def settled(self) -> dict[str, str]:
         """The versions that no leader moves."""
-        return {n: one for n, one in {**self.shared, **self.kept}.items() if not is_older(one, self.last.get(n))}
+        return {n: one for n, one in {**self.shared, **self.pinned}.items() if not is_older(one, self.last.get(n))}
 
 
 class TorchIndexes(Struct, frozen=True):
     """The indexes of a request's torch family: that of the pin to keep, and the one that the facts choose.
 
-    others  whether another than the first may be asked
+    may_move  whether another than the first may be asked
     """
 
     first: TorchIndex
     chosen: TorchIndex
     pinned: str | None = None
-    others: bool = True
+    may_move: bool = True
 
     @classmethod
     def of(cls, index: TorchIndex) -> TorchIndexes:
         """Give one, beside which no other is asked."""
-        return cls(index, index, others=False)
+        return cls(index, index, may_move=False)
 
 
 class Ends(Struct):
@@ -184,9 +184,9 @@ class TargetSolver(Struct, frozen=True):
         try:
             end = settle(self._begin(begun), self.ask, reviews, self._lead)
         except UnmetImport as failed:
-            raise with_metadata_line(failed, begun.asked, serving.reading.sources, serving.new_folder()) from None
+            raise with_metadata_line(failed, begun.own_request, serving.reading.sources, serving.new_folder()) from None
         except IndexFailure as failure:
-            raise self._explain_failure(failure, begun.asked) from None
+            raise self._explain_failure(failure, begun.own_request) from None
         if isinstance(end, Settled):
             assert end.outcome is not None
             return end.outcome
@@ -204,14 +204,19 @@ class TargetSolver(Struct, frozen=True):
     def _begin(self, problem: Problem) -> Problem:
         """Give a problem without the bounds of answers, with the versions to keep and the caps on what the spec asks
         for."""
-        bare = replace(problem, bounds=(), kept=self._prefer_versions(problem).kept)
+        bare = replace(problem, bounds=(), pinned=self._prefer_versions(problem).pinned)
         return bare.beside(*caps(bare, self.serving.indexes.releases(bare.request)))
 
     def _settle_once(self, problem: Problem, run: Callable[[], End]) -> End:
         """Give the end of a problem with what is made of it, or what refuses that."""
         preferred = self._prefer_versions(problem)
         versions = (preferred.all.versions, preferred.all.commits, preferred.last)
-        key = (problem.asked, problem.index, problem.is_fresh, *(tuple(sorted(one.items())) for one in versions))
+        key = (
+            problem.own_request,
+            problem.index,
+            problem.is_fresh,
+            *(tuple(sorted(version.items())) for version in versions),
+        )
 
         def settle_whole() -> End:
             end = run()
@@ -241,31 +246,31 @@ class TargetSolver(Struct, frozen=True):
     def _elsewhere(self, end: End) -> Problem | None:
         """Ask in another index of torch's where that of the pin has no answer, or none with the pin, and where a
         refusal names torch."""
-        problem, torch = end.problem, self.torch(end.problem.asked)
-        if problem.is_fallback or not torch.others:
+        problem, torch = end.problem, self.torch(end.problem.own_request)
+        if problem.is_fallback or not torch.may_move:
             return None
         if problem.index != torch.chosen:
-            found = end.answer.found if isinstance(end, Settled) else ()
+            found = end.answer.packages if isinstance(end, Settled) else ()
             stays = any((one.name, one.version) == ("torch", torch.pinned) for one in found)
             return None if stays else replace(problem, index=torch.chosen)
         of_torch = not isinstance(end, Settled) and "torch" in end.refusal.packages
-        older = index_of_older(problem.asked, torch.chosen) if of_torch else None
+        older = index_of_older(problem.own_request, torch.chosen) if of_torch else None
         return replace(problem, index=older, is_fallback=True) if older else None
 
     def _with_variants(self, end: End) -> Problem | None:
         """Ask again for the variants of this target's own machines, where an answer or a conflict has some."""
         problem = end.problem
         if isinstance(end, Settled):
-            found = end.answer.found
+            found = end.answer.packages
             names = {package.name for package in found if any(file.variant for file in package.files)}
         elif isinstance(end.refusal, Unsatisfiable):
-            found, names = (), {*self.serving.indexes.variants_in(problem.asked, end.refusal.conflict)}
+            found, names = (), {*self.serving.indexes.variants_in(problem.own_request, end.refusal.conflict)}
         else:
             return None
-        asked = for_variants(problem.asked, names, found, self._prefer_versions(problem).all.variants)
-        if asked == problem.asked:
+        asked = for_variants(problem.own_request, names, found, self._prefer_versions(problem).all.variants)
+        if asked == problem.own_request:
             return None
-        return replace(problem, asked=asked, index=self.torch(asked).first, is_fallback=False)
+        return replace(problem, own_request=asked, index=self.torch(asked).first, is_fallback=False)
 
     def _review_whole(self, end: End) -> Problem | End:
         """Let the target look at the whole answer (`workflow.solve.Solved.review`), or drop the rules' refusals where
@@ -285,7 +290,7 @@ class TargetSolver(Struct, frozen=True):
     def _prefer_versions(self, problem: Problem) -> Preferred:
         own = problem.subject.preferences if problem.subject else None
         preferences = localise(own, problem.index) if own else replace(self.prefer(problem.index), last=self.last)
-        return Preferred.of(self.serving.indexes.with_builds(problem.asked, preferences))
+        return Preferred.of(self.serving.indexes.with_builds(problem.own_request, preferences))
 
     def _direct(self, request: Request) -> DirectFiles:
         try:
@@ -300,7 +305,7 @@ class TargetSolver(Struct, frozen=True):
     def ask(self, problem: Problem) -> Answer:
         """Ask uv once. Raises what `compile_request` raises."""
         serving, index, gated = self.serving, problem.index, self._is_gated(problem.index)
-        direct = self._direct(problem.asked)
+        direct = self._direct(problem.own_request)
         packages = compile_request(
             UvCompile(
                 replace(serving.uv, fresh=serving.uv.fresh or problem.is_fresh),
@@ -319,7 +324,7 @@ class TargetSolver(Struct, frozen=True):
         return Answer(problem, own, serving.reading, serving.indexes.releases(problem.request), serving.hashes)
 
     def _case(self, answer: Answer) -> LeadCase:
-        found, problem = answer.found, answer.problem
+        found, problem = answer.packages, answer.problem
         return self.serving.published.case(
             problem.request,
             problem.index,
@@ -338,8 +343,8 @@ class TargetSolver(Struct, frozen=True):
         """Raise Retreated for a package of the spec, or an extra of its, that an end gives up for the target's sake."""
         case, problem = self._case(end.answer), end.problem
         # what went back for another of the spec's own isn't the target's doing
-        own = versions_of(end.own.found)
-        led = {n: version for n, version in versions_of(end.answer.found).items() if is_older(version, own.get(n))}
+        own = versions_of(end.own.packages)
+        led = {n: version for n, version in versions_of(end.answer.packages).items() if is_older(version, own.get(n))}
         shared = {**self._prefer_versions(problem).shared, **led}
         refuse_outgrown(find_outgrown(case, problem.index, shared), problem.request, self.label)
         self._refuse_lost_extras(case, problem.index)
@@ -357,20 +362,20 @@ class TargetSolver(Struct, frozen=True):
         def extras_in(package: Found) -> frozenset[str]:
             return read_metadata((package,), request, self.serving.reading)[package.name].extras
 
-        lost = lost_extras(case.found, request, extras_in, ahead, self.serving.indexes.releases(request))
+        lost = lost_extras(case.packages, request, extras_in, ahead, self.serving.indexes.releases(request))
         extras = self.serving.published.extras
         known = [replace(one, offers=extras(request, index, one.name, one.release.version)) for one in lost]
         # where they can't be read, the warning of an extra that isn't there stands alone
         refuse_lost_extras([one for one in known if one.extra in one.offers], request, self.label)
 
     def _answer(self, end: Settled) -> PipAnswer:
-        problem, found, reading = end.problem, end.answer.found, self.serving.reading
+        problem, found, reading = end.problem, end.answer.packages, self.serving.reading
         preferred, now = self._prefer_versions(problem), versions_of(found)
-        resolution = answer_of(found, problem.asked, reading)
+        resolution = answer_of(found, problem.own_request, reading)
         rejected = {bound.package: bound.why for bound in problem.bounds if bound.why}
-        passed_over = rejected_findings(rejected, versions_of(end.first.found), now, preferred.kept)
+        passed_over = rejected_findings(rejected, versions_of(end.first.packages), now, preferred.pinned)
         return PipAnswer(
-            problem.asked,
+            problem.own_request,
             resolution,
             problem.index,
             (*downgrades(now, preferred.last, resolution.lines), *passed_over),
@@ -385,9 +390,9 @@ class TargetSolver(Struct, frozen=True):
         indexes.refuse_flat(request, self.label)
         proof = conflict.conflict
         conflict.ways += tuple(indexes.ways_to_missing(request, proof))
-        unfit = () if any(one.glibc for one in conflict.ways) else proof.packages_of("no-wheel")
+        unfit = () if any(way.glibc for way in conflict.ways) else proof.packages_of("no-wheel")
         conflict.ways = (*newer_glibc(unfit, request, indexes.releases(request)), *conflict.ways)
-        if not any(one.cuda for one in conflict.ways):
+        if not any(way.cuda for way in conflict.ways):
             conflict.ways += tuple(first_day(proof, request, indexes.releases))
         return add_corrections(explain_conflict(conflict, request), request.corrections)
 

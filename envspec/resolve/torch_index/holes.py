@@ -56,7 +56,9 @@ def held_files(request: Request, index: TorchIndex, project: str) -> dict[str, W
     own = index_builds(request, str(index.variant), project)
     files = wheels.load(str(index.variant)).files(project) if own else ()
     here = request.platform, request.python, request.glibc
-    found = {Version(one.version).public: one for one in files if one.version in own and wheel_fits(one.file, *here)}
+    found = {
+        Version(file.version).public: file for file in files if file.version in own and wheel_fits(file.file, *here)
+    }
     return {version: found[version] for version in sorted(found, key=Version, reverse=True)}
 
 
@@ -68,7 +70,7 @@ def held_releases(request: Request, index: TorchIndex, project: str) -> tuple[Re
 
 def all_releases(request: Request) -> tuple[Release, ...]:
     """List the releases of torch that a request's platform has, for whatever CUDA and Python, newest first."""
-    on_pypi = (one.version for one in torch_builds.releases() if request.platform in one.pypi)
+    on_pypi = (release.version for release in torch_builds.releases() if request.platform in release.pypi)
     asked = torch_request(request)
     admitted = (one for one in on_pypi if asked.admits(one) and in_time(one, request.not_after("torch")))
     return tuple(_release_of("torch", version, None) for version in sorted(admitted, key=Version, reverse=True))
@@ -92,15 +94,15 @@ def _release_of(project: str, version: str, uploaded: str | None) -> Release:
 
 
 def finding(
-    request: Request, index: TorchIndex, pins: Sequence[Pin], kept: str | None = None, everywhere: str | None = None
+    request: Request, index: TorchIndex, pins: Sequence[Pin], pinned: str | None = None, everywhere: str | None = None
 ) -> Finding | None:
     """Make the warning for a solved request whose torch is older because of a hole of the facts; None if it isn't.
 
-    `kept` is the version of torch that the old lock had, `everywhere` the newest that all targets could share if they
+    `pinned` is the version of torch that the old lock had, `everywhere` the newest that all targets could share if they
     don't.
     """
     torch = next((pin for pin in pins if pin.name == "torch" and pin.kind == "pip"), None)
-    if torch is None or index.variant is None or index.live or torch.version == kept:
+    if torch is None or index.variant is None or index.live or torch.version == pinned:
         return None
     bounds = _bounds(pins)
     here = Version(Version(torch.version).public)

@@ -145,31 +145,31 @@ def _failure(status: int, stderr: str, label: str, offline: bool, index: str | N
     return ToolError(f"{label}: uv stopped with status {status}: {told or 'no message'}", hint=" ".join(hints) or None)
 
 
-def _short_of(said: str, program: str) -> EnvspecError | None:
-    if short := shortage(program, said):
+def _short_of(output: str, program: str) -> EnvspecError | None:
+    if short := shortage(program, output):
         return short
-    if not (says_storage(said) or "Failed to initialize cache" in said):
+    if not (says_storage(output) or "Failed to initialize cache" in output):
         return None
-    told = cause(redact(said))
+    told = cause(redact(output))
     hint = "free some space, or point UV_CACHE_DIR and ENVSPEC_CACHE_DIR to a writable folder"
     return StorageError(f"{program.removesuffix(': uv')}: {told}", hint=hint)
 
 
-def machine_error(status: int, said: str, program: str) -> EnvspecError | None:
-    """Make the error for a program that failed for what it ran on, by what it `said`: a signal, too little memory, a
+def machine_error(status: int, output: str, program: str) -> EnvspecError | None:
+    """Make the error for a program that failed for what it ran on, by what it `output`: a signal, too little memory, a
     disk, a quota or a right. None for one that did its work, or failed for another reason."""
     if status >= 0:
-        return _short_of(said, program) if status else None
+        return _short_of(output, program) if status else None
     # Who gets no more memory may not get any for a last word either: allocators abort without one.
-    if status == -signal.SIGKILL or (status == -signal.SIGABRT and not said.strip()):
+    if status == -signal.SIGKILL or (status == -signal.SIGABRT and not output.strip()):
         return too_little(program)
-    if short := _short_of(said, program):
+    if short := _short_of(output, program):
         return short
     try:
         name = signal.Signals(-status).name
     except ValueError:
         name = f"signal {-status}"
-    told = " ".join(redact(said).split())[-300:]
+    told = " ".join(redact(output).split())[-300:]
     return ToolError(f"{program} was ended by {name}{told and f': {told}'}", hint="run the same command again")
 
 
@@ -204,16 +204,16 @@ def offline_failure(error: EnvspecError, label: str) -> EnvspecError:
     return missing
 
 
-def _setting(told: str) -> str | None:
+def _setting(message: str) -> str | None:
     """Make the hint for a setting of the user's that uv can't read. None for any other failure.
 
     Options count as well: uv reports its variables as options, and envspec itself passes none with a bad value.
     """
-    variable, option = _BAD_VARIABLE.match(told), _BAD_OPTION.match(told)
+    variable, option = _BAD_VARIABLE.match(message), _BAD_OPTION.match(message)
     name = variable[1] if variable else "UV_" + option[1].replace("-", "_").upper() if option else None
     if name:
         return f"correct the variable {name}, or unset it"
-    return "correct it in your own uv.toml" if _BAD_FILE.match(told) else None
+    return "correct it in your own uv.toml" if _BAD_FILE.match(message) else None
 
 
 def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, index: str | None) -> EnvspecError:
@@ -242,12 +242,12 @@ def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, ind
         # it quotes METADATA, which is no word to follow
         hint = f"tell the publisher of {unread[1]}"
         return Unsatisfiable(f"{message} {unread[0]}", hint=hint).avoiding(unread[1], unread[2])
-    if elsewhere := next(filter(None, (_elsewhere(one, message) for one in hints)), None):
+    if elsewhere := next(filter(None, (_elsewhere(hint, message) for hint in hints)), None):
         return Unsatisfiable(message, hint=elsewhere)
     undated = [canonical_name(found[1]) for found in map(_UNDATED.match, hints) if found]
     causes = (f"The index has no upload times of {one}, so `exclude-newer` admits none of its files" for one in undated)
     told = " ".join((message, *causes))
-    conflict = Unsatisfiable(told, hint=_hint([one for one in hints if not _AVAILABLE.match(one)]))
+    conflict = Unsatisfiable(told, hint=_hint([hint for hint in hints if not _AVAILABLE.match(hint)]))
     conflict.ways = tuple(_newer_glibc(message, hints))
     conflict.code = "glibc-too-old" if conflict.ways else conflict.code
     conflict.ways += (*_other_python(hints), *_newer_python(message))
@@ -266,7 +266,7 @@ def _elsewhere(hint: str, message: str) -> str | None:
     """Say for which platforms a package has wheels, where none is for the target's: no other Python changes that."""
     available, target = _AVAILABLE.match(hint), _PLATFORM.search(message)
     tags = re.findall(r"`([^`]+)`", hint[available.end() :]) if available and target else []
-    if not available or not target or not tags or any(one == "any" or _kind(one) == _kind(target[1]) for one in tags):
+    if not available or not target or not tags or any(tag == "any" or _kind(tag) == _kind(target[1]) for tag in tags):
         return None
     return f"{available[1]} {available[2]} has wheels for {', '.join(tags)} only"
 
@@ -296,7 +296,7 @@ def _other_python(hints: Sequence[str]) -> Iterator[Way]:
     """Name the newest Python before the target's that a package has wheels for, else the oldest after it."""
     for found in filter(None, map(_PYTHONS.match, hints)):
         own, minors = int(found[1]), sorted(map(int, re.findall(r"`cp3(\d{1,2})", found[4])))
-        older, newer = [one for one in minors if one < own], [one for one in minors if one > own]
+        older, newer = [minor for minor in minors if minor < own], [minor for minor in minors if minor > own]
         for minor in [*older[-1:], *newer[:1]][:1]:
             yield Way(python=f"3.{minor}")
 

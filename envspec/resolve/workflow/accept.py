@@ -61,21 +61,23 @@ def accept(
     CUDA got in, SpecError for a source that only a package names,
     InternalError when the result contradicts itself.
     """
-    of_its_pins = {one.name: (*judge(one), *of_retreats(spec, one)) for one in solved}
-    of_pins = notes_among(merge_findings((one.name, _explain(of_its_pins[one.name], one)) for one in solved))
-    moves = ((one.name, *line) for one in solved for line in describe_moves(one.gave_up, one.versions))
-    locked = tuple(_lock_target(one) for one in solved)
+    of_its_pins = {target.name: (*judge(target), *of_retreats(spec, target)) for target in solved}
+    of_pins = notes_among(
+        merge_findings((target.name, _explain(of_its_pins[target.name], target)) for target in solved)
+    )
+    moves = ((target.name, *line) for target in solved for line in describe_moves(target.gave_up, target.versions))
+    locked = tuple(_lock_target(target) for target in solved)
     of_its_extras = {
         one.name: _of_extras(spec, one.prepared.target, target) for one, target in zip(solved, locked, strict=True)
     }
     of_extras = notes_among(merge_findings(of_its_extras.items()))
     codes = [
         (
-            one.prepared.target,
-            _codes(one.prepared.verdict.findings, of_its_pins[one.name], of_its_extras[one.name])
-            | _accepted_codes(one),
+            target.prepared.target,
+            _codes(target.prepared.verdict.findings, of_its_pins[target.name], of_its_extras[target.name])
+            | _accepted_codes(target),
         )
-        for one in solved
+        for target in solved
     ]
     findings = (*effect_notes(solved), *of_pins, *sacrifice_notes(moves), *of_extras)
     return locked, (*findings, *unused_terms(spec, codes))
@@ -84,23 +86,26 @@ def accept(
 def notes_before(prepared: Iterable[Prepared], locked: Collection[LockedTarget] = ()) -> tuple[Finding, ...]:
     """Give what the rules say of targets before anything is solved, without what the exact pins of a torch that is
     locked have decided since."""
-    pinned = {one.name for one in locked if one.pin("torch", "pip") or one.pin("pytorch", "conda")}
+    pinned = {target.name for target in locked if target.pin("torch", "pip") or target.pin("pytorch", "conda")}
     return merge_findings(
-        (one.name, [note for note in one.verdict.findings if one.name not in pinned or note.code not in OF_BUILDS])
-        for one in prepared
+        (
+            target.name,
+            [note for note in target.verdict.findings if target.name not in pinned or note.code not in OF_BUILDS],
+        )
+        for target in prepared
     )
 
 
 def effect_notes(solved: Sequence[Solved]) -> tuple[Finding, ...]:
     """Say what corrections did to solved targets."""
-    return tuple(correction_notes((one.name, effect) for one in solved for effect in one.effects))
+    return tuple(correction_notes((target.name, effect) for target in solved for effect in target.effects))
 
 
 def refused_pins(
     spec: Spec, solved: Sequence[Solved], judge: Callable[[Spec, Solved], tuple[Finding, ...]]
 ) -> tuple[Infeasible, ...]:
     """Give what the rules refuse of the pins of solved targets, with untried ways."""
-    found = ((one.name, _explain((*judge(spec, one), *of_retreats(spec, one)), one)) for one in solved)
+    found = ((target.name, _explain((*judge(spec, target), *of_retreats(spec, target)), target)) for target in solved)
     return refusals(merge_findings(found))
 
 
@@ -110,9 +115,9 @@ def of_retreats(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
     return apply_acceptances(found, spec.pip_terms(solved.prepared.target).accept)
 
 
-def _explain(found: Sequence[Finding], solved: Solved) -> tuple[Finding, ...]:
+def _explain(findings: Sequence[Finding], solved: Solved) -> tuple[Finding, ...]:
     requirements, cuda = solved.prepared.inputs.requirements, solved.prepared.target.cuda
-    explained = explain_refusals(found, solved.pip, requirements, cuda)
+    explained = explain_refusals(findings, solved.pip, requirements, cuda)
     return of_one_cause(explained, solved.pip, requirements)
 
 

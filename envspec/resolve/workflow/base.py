@@ -28,11 +28,11 @@ def judge_on_base(spec: Spec, target: Target, base: Inventory, replaced: Collect
     torch = base.packages["torch"] if "torch" in stay else None
     there = KnownBase(base.python or "", base.glibc, base.cuda, torch, base.variables.get(ARCHITECTURES, ""))
     case = case_of(spec, target)
-    lines = [one.text for one in spec.pip_dependencies(target)] if torch else []
+    lines = [dependency.text for dependency in spec.pip_dependencies(target)] if torch else []
     others = other_images(case, spec.python_range, base.packages.get("torch"), lines)
     found = [
-        locate(spec, target, None, replace(one, remedy=others) if one.code == "base-unfit" else one)
-        for one in problems(case, spec.python_range, there)
+        locate(spec, target, None, replace(problem, remedy=others) if problem.code == "base-unfit" else problem)
+        for problem in problems(case, spec.python_range, there)
     ]
     terms = spec.pip_terms(target)
     return replace(verdict, findings=(*apply_acceptances(found, terms.accept), *verdict.findings))
@@ -42,7 +42,7 @@ def _without(spec: Spec, target: Target, names: Collection[str]) -> tuple[Spec, 
     """Give a spec and its target without what they ask of packages."""
 
     def leave_out(lines: Iterable[Located]) -> tuple[Located, ...]:
-        return tuple(one for one in lines if requirement_name(one.text) not in names)
+        return tuple(line for line in lines if requirement_name(line.text) not in names)
 
     own = spec.project
     if own is not None:

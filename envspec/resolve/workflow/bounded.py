@@ -125,10 +125,10 @@ def _with_own_extra(
     """Add to a refusal of another CUDA's package the extra for the target's, where an extra of the spec led there:
     numba-cuda[cu13] in place of numba-cuda[cu12]."""
     offered = {
-        one
+        extra
         for pin in pins
         if pin.name == path[0]
-        for one in (pin.solver.metadata.extras if pin.solver.metadata else ())
+        for extra in (pin.solver.metadata.extras if pin.solver.metadata else ())
     }
     for line in lines:
         head = head_of(line)
@@ -151,10 +151,10 @@ def explain_refusals(
     bounded = {head_of(line).name for line in lines if _without_bounds(line) != line}
     paths = _paths(pins, lines)
     told = []
-    for one in findings:
-        path = paths.get(head_of(one.bound).name, ()) if one.bound and one.severity == "error" else ()
-        extra = _with_own_extra(one, path, pins, lines, cuda) if path else one
-        told.append(_explain(extra, path, bounded) if path else one)
+    for finding in findings:
+        path = paths.get(head_of(finding.bound).name, ()) if finding.bound and finding.severity == "error" else ()
+        extra = _with_own_extra(finding, path, pins, lines, cuda) if path else finding
+        told.append(_explain(extra, path, bounded) if path else finding)
     return tuple(told)
 
 
@@ -177,7 +177,11 @@ def _without_bounds(line: str) -> str:
 
 def of_one_cause(findings: Sequence[Finding], pins: Sequence[Pin], requirements: Iterable[str]) -> tuple[Finding, ...]:
     """Make one error of those about packages of another CUDA major, with the ways that lead to them; all else stays."""
-    mixed = [one for one in findings if one.code == "cuda-major-mixed" and one.severity == "error" and one.bound]
+    mixed = [
+        finding
+        for finding in findings
+        if finding.code == "cuda-major-mixed" and finding.severity == "error" and finding.bound
+    ]
     if len(mixed) < 2:
         return tuple(findings)
     paths = _paths(pins, requirements)
@@ -197,7 +201,9 @@ def of_one_cause(findings: Sequence[Finding], pins: Sequence[Pin], requirements:
         remedy=same.pop() if len(same) == 1 else None,
         ways=(*changes, Way(without=roots)),
     )
-    return tuple(whole if one is mixed[0] else one for one in findings if one is mixed[0] or one not in mixed)
+    return tuple(
+        whole if finding is mixed[0] else finding for finding in findings if finding is mixed[0] or finding not in mixed
+    )
 
 
 def _paths(pins: Sequence[Pin], requirements: Iterable[str]) -> dict[str, tuple[str, ...]]:

@@ -48,10 +48,10 @@ def preserve(old: Lock | None, upgrade: Upgrade, flaws: Sequence[Finding] = ()) 
 
 
 def _read(old: Lock, target: LockedTarget) -> Iterator[tuple[LockedCorrection, Pin]]:
-    for one in old.corrections:
-        pin = target.pin(one.package, "pip")
-        if pin is not None and one.is_of(pin) and one.constraint in WHEEL_BOUNDS:
-            yield one, pin
+    for correction in old.corrections:
+        pin = target.pin(correction.package, "pip")
+        if pin is not None and correction.is_of(pin) and correction.constraint in WHEEL_BOUNDS:
+            yield correction, pin
 
 
 def _moving(target: LockedTarget, upgrade: Upgrade, flaws: Sequence[Finding]) -> frozenset[str]:

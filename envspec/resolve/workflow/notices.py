@@ -101,8 +101,8 @@ def collect_bounds(
     override and of constraints alone."""
     overridden = {head_of(line).name for line in overrides}
 
-    def bounds(several: Iterable[Pin]) -> dict[str, list[str]]:
-        published = (line for pin in several for line in pin.dependencies if line not in pin.solver.added)
+    def bounds(chosen: Iterable[Pin]) -> dict[str, list[str]]:
+        published = (line for pin in chosen for line in pin.dependencies if line not in pin.solver.added)
         required = (line for line in (*requirements, *published) if head_of(line).name not in overridden)
         found: dict[str, list[str]] = {}
         for line in (*required, *constraints, *overrides):
@@ -115,16 +115,16 @@ def collect_bounds(
 
 
 def effects(
-    corrections: Corrections, pins: Sequence[Pin], versions: Mapping[str, str], said: Said
+    corrections: Corrections, pins: Sequence[Pin], versions: Mapping[str, str], stated: Said
 ) -> tuple[Effect, ...]:
     """List the corrections that bound a solution: each of them rules out what everything else admits."""
-    return tuple(effect for pin in pins for effect in _effects(corrections, pin, versions, said))
+    return tuple(effect for pin in pins for effect in _effects(corrections, pin, versions, stated))
 
 
-def _effects(corrections: Corrections, pin: Pin, versions: Mapping[str, str], said: Said) -> Iterator[Effect]:
+def _effects(corrections: Corrections, pin: Pin, versions: Mapping[str, str], stated: Said) -> Iterator[Effect]:
     for one in corrections.about(pin.name):
         if one.kind == "requirement" and one.concerns(pin.name, pin.version):
-            if one.requirement in pin.solver.added and said.rules_out(one.requirement):
+            if one.requirement in pin.solver.added and stated.rules_out(one.requirement):
                 yield Effect(one, f"{one.requirement} added")
         elif one.bounded not in versions:
             continue
@@ -132,9 +132,11 @@ def _effects(corrections: Corrections, pin: Pin, versions: Mapping[str, str], sa
             bound = next((bound for bound in _bounds_of_extras(pin) if head_of(bound).name == one.bounded), None)
             yield Effect(one, f"{bound} added" if bound and one.seen == pin.version else _lock_phrase(pin))
         elif one.concerns(pin.name, pin.version):
-            if said.rules_out(one.requirement):
+            if stated.rules_out(one.requirement):
                 yield Effect(one, f"{one.requirement} added")
-        elif not admits(one.requirement, versions[one.bounded]) and said.could_be(pin.name, one.versions, pin.version):
+        elif not admits(one.requirement, versions[one.bounded]) and stated.could_be(
+            pin.name, one.versions, pin.version
+        ):
             # a newer version of it was given up
             yield Effect(one, _lock_phrase(pin))
 
@@ -143,9 +145,9 @@ def _lock_phrase(pin: Pin) -> str:
     return f"{pin.name} {pin.version} locked"
 
 
-def merge_findings(found: Iterable[tuple[str, Sequence[Finding]]]) -> tuple[Finding, ...]:
+def merge_findings(by_target: Iterable[tuple[str, Sequence[Finding]]]) -> tuple[Finding, ...]:
     """Give the findings of targets, by name: each once, with its targets."""
-    return merge_targets(replace(finding, targets=(name,)) for name, findings in found for finding in findings)
+    return merge_targets(replace(finding, targets=(name,)) for name, findings in by_target for finding in findings)
 
 
 def notes_among(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -175,10 +177,10 @@ def flaw_warnings(flaws: Iterable[Finding]) -> Iterator[Finding]:
         yield Finding("warning", flaw.code, f"{whose}{flaw.text}; envspec resolves this again")
 
 
-def correction_notes(found: Iterable[tuple[str, Effect]]) -> Iterator[Finding]:
+def correction_notes(by_target: Iterable[tuple[str, Effect]]) -> Iterator[Finding]:
     """Say what corrections of published metadata did, by target name: each once, with its targets."""
     targets: dict[tuple[str, str, str, str], list[str]] = {}
-    for target, effect in found:
+    for target, effect in by_target:
         one = effect.correction
         more = f"; `envspec explain {one.name}` has its source" if sources_of(one) else ""
         targets.setdefault((one.name, effect.text, one.reason, more), []).append(target)
@@ -192,12 +194,12 @@ def correction_notes(found: Iterable[tuple[str, Effect]]) -> Iterator[Finding]:
         )
 
 
-def sacrifice_notes(found: Iterable[tuple[str, str, str | None, str | None]]) -> tuple[Finding, ...]:
+def sacrifice_notes(by_target: Iterable[tuple[str, str, str | None, str | None]]) -> tuple[Finding, ...]:
     """Say what was locked instead of pins that can't work, and how to keep them, by target name: each once, with its
     targets and the package that moved."""
     return merge_targets(
         Finding("info", "given-up", text, remedy=how, targets=(target,), package=moved)
-        for target, text, how, moved in found
+        for target, text, how, moved in by_target
     )
 
 

@@ -102,7 +102,9 @@ class Trial(Struct, frozen=True):
             return None  # whose code it is that may be built is the user's word
         for way, names in changes:
             changed = apply_way(changed, way, names)
-        whole = all(changed.pip_dependencies(one) or changed.conda_dependencies(one) for one in changed.targets)
+        whole = all(
+            changed.pip_dependencies(target) or changed.conda_dependencies(target) for target in changed.targets
+        )
         return changed if whole and all(apply_way(changed, *change) == changed for change in changes) else None
 
 
@@ -149,7 +151,7 @@ def _combinations(choices: Sequence[Sequence[Way | None]]) -> Iterator[tuple[int
     Nothing where one has none, or where nothing changes."""
     if not all(choices):
         return
-    first = tuple(several[0] for several in choices)
+    first = tuple(choice[0] for choice in choices)
     several = [at for at, ways in enumerate(choices) if len(ways) > 1]
     if any(way and not way.is_of_machines for way in first):
         yield several[0] if several else 0, first
@@ -199,11 +201,11 @@ def apply_way(spec: Spec, way: Way, names: Collection[str]) -> Spec:
     of_any_day = (NewerFor(name, of_index=False, bound=None, reason="tried") for name in way.of_any_day)
 
     def in_place(lines: tuple[Located, ...]) -> tuple[Located, ...]:
-        kept = (one for one in lines if requirement_name(one.text) not in way.without)
+        kept = (line for line in lines if requirement_name(line.text) not in way.without)
         return tuple(replace(one, text=line) if line and _is_at(one.text, line) else one for one in kept)
 
     def match_specs(lines: tuple[Located, ...]) -> tuple[Located, ...]:
-        return tuple(replace(one, text=str(way.conda)) if conda_name(one.text) == conda else one for one in lines)
+        return tuple(replace(line, text=str(way.conda)) if conda_name(line.text) == conda else line for line in lines)
 
     targets = tuple(
         replace(

@@ -80,16 +80,16 @@ def _refuse_wheel(spec: Spec, target: Target, located: Located) -> None:
         )
 
 
-def unused_terms(spec: Spec, found: Sequence[tuple[Target, Collection[str]]]) -> Iterator[Finding]:
+def unused_terms(spec: Spec, codes_of_targets: Sequence[tuple[Target, Collection[str]]]) -> Iterator[Finding]:
     """Warn of accepted findings that no locked target has, by target and the codes of its findings, and flat indexes
     that no package comes from. Without all targets of the spec, only what stands at a target is judged."""
-    whole = {target.name for target, _ in found} == {target.name for target in spec.targets}
-    everywhere = {code for _, codes in found for code in codes}
+    whole = {target.name for target, _ in codes_of_targets} == {target.name for target in spec.targets}
+    everywhere = {code for _, codes in codes_of_targets for code in codes}
     for code in spec.pip.terms.accept if whole else ():
         if code not in everywhere and not _is_of_a_change(code):
             place = spec.places.get(f"pip.accept.{code.replace(':', '.')}")
             yield _unused_accept(f"[pip] accepts {_code_text(code)}, which no target has", place)
-    for target, codes in found:
+    for target, codes in codes_of_targets:
         for code in target.terms.accept:
             if code not in codes and not _is_of_a_change(code):
                 place = place_of_term(spec, target, "accept", code)
@@ -184,7 +184,7 @@ def prepare(
     spec, shared = case.spec, case.shared
     _refuse_unknown_corrections(spec)
     refuse_terms(spec)
-    refused: list[EnvspecError] = [one for target in targets for one in _refused_addresses(spec, target)]
+    refused: list[EnvspecError] = [address for target in targets for address in _refused_addresses(spec, target)]
     replaced = [name for name, _ in shared.base.replace] if shared.base else []
 
     def verdict_on(target: Target) -> Verdict:
@@ -226,17 +226,19 @@ def prepare(
             prepare_one(target, verdict),
             exempt=exempt,
             tools=tuple(_tools(spec, target)),
-            direct=tuple(dict.fromkeys(requirement_name(one.text) for one in spec.own_dependencies(target))),
+            direct=tuple(
+                dict.fromkeys(requirement_name(dependency.text) for dependency in spec.own_dependencies(target))
+            ),
         )
         for target, verdict in zip(targets, verdicts, strict=True)
     )
 
 
 def _tools(spec: Spec, target: Target) -> Iterator[tuple[str, Place]]:
-    for one in spec.build_tools(target):
-        name = requirement_name(one.text)
+    for tool in spec.build_tools(target):
+        name = requirement_name(tool.text)
         if stack_of(name) is None and name != NUMPY:
-            yield normalise_requirement(one.text), one.place
+            yield normalise_requirement(tool.text), tool.place
 
 
 def _exempt(spec: Spec, not_after: NotAfter | None) -> tuple[tuple[str, str | None], ...]:

@@ -33,10 +33,10 @@ def choose_pythons(
     Raises Infeasible where the spec keeps out the newest of a minor version, no build is known of what it admits and
     one is `needed`: an image's base may have one without a known build.
     """
-    before = min((one for one in bounds if one is not None), default=None)
+    before = min((bound for bound in bounds if bound is not None), default=None)
     moves = upgrade.everything or PACKAGE in upgrade.packages
     wrong = {name for flaw in flaws if flaw.code == WRONG_PYTHON for name in flaw.targets}
-    kept = {one.platform: one for one in old.pythons} if old and not moves else {}
+    kept = {python.platform: python for python in old.pythons} if old and not moves else {}
     without: dict[str, TargetInputs] = {}
     found: dict[str, LockedPython] = {}
     for name, inputs in targets.items():

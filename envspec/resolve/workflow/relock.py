@@ -95,13 +95,13 @@ def with_build_environments(
     of_isolated = {key for key, request in wanted.items() if key in kept or request.sees is None}
     return tuple(
         replace(
-            one,
+            target,
             pip=tuple(
-                replace(pin, built_with=kept.get((one.name, pin))) if (one.name, pin) in of_isolated else pin
-                for pin in one.pip
+                replace(pin, built_with=kept.get((target.name, pin))) if (target.name, pin) in of_isolated else pin
+                for pin in target.pip
             ),
         )
-        for one in solved
+        for target in solved
     ), notes
 
 
@@ -127,13 +127,13 @@ def _build_needs(spec: Spec, pin: Pin | NeededSource, lacks: BuildLacks, targets
     """Make the error for a build of some targets, with the table of the spec that the line belongs to: the target's own
     where not all need it."""
     whole = spec.pip.terms.build_dependencies
-    own = [one for one in targets if f"targets.{one}" in spec.places]
+    own = [target for target in targets if f"targets.{target}" in spec.places]
     tables = own if len(own) == len(targets) < len(spec.targets) and pin.name not in whole else ()
     terms = [one.terms for name in tables if (one := spec.target(name))] or [spec.pip.terms]
     before = {one.text for name in targets for one in spec.terms_of(name).build_dependencies.get(pin.name, ())}
     names = set(map(requirement_name, before))
     line = (*sorted(before), *(one for one in lacks.line if requirement_name(one) not in names))
-    listed = any(one.build_dependencies for one in terms)
+    listed = any(term.build_dependencies for term in terms)
     return BuildNeeds(pin, replace(lacks, line=line), targets, tables, listed=listed)
 
 
@@ -156,13 +156,13 @@ def _before(old: Lock | None, solved: Solved, pin: Pin) -> Pin | None:
     return before if same and (before.artifact, before.git, before.url) == (pin.artifact, pin.git, pin.url) else None
 
 
-def _refuse_unlike(wanted: BuildWanted, wheels: Sequence[BuildPin]) -> None:
+def _refuse_unlike(build: BuildWanted, wheels: Sequence[BuildPin]) -> None:
     """Raise SpecError where a build would be another than the target's: what the judge of locks refuses."""
-    pins = {one.name: one for one in wanted.shared}
+    pins = {one.name: one for one in build.shared}
     for one in wheels:
-        if why := unlike_target(one, pins, wanted.request.cuda):
-            said = f"the build of {wanted.pin.name} {wanted.pin.version} requires {one.name} {one.version}, but {why}"
-            raise SpecError(said, hint=against_lock(wanted.pin.name)).with_packages(wanted.pin.name)
+        if why := unlike_target(one, pins, build.request.cuda):
+            said = f"the build of {build.pin.name} {build.pin.version} requires {one.name} {one.version}, but {why}"
+            raise SpecError(said, hint=against_lock(build.pin.name)).with_packages(build.pin.name)
 
 
 def _build_request(solved: Solved, pin: Pin) -> BuildWanted:
@@ -184,23 +184,23 @@ def with_publishers(
 ) -> tuple[tuple[Solved, ...], tuple[Finding, ...]]:
     """Give solved targets with the publishers of their pip pins, and a note where an index doesn't answer."""
     before = {(pin.index, pin.artifact): pin.publisher for target in old or () for pin in target.pins if pin.publisher}
-    pins = {pin for one in solved for pin in one.pip if pin.artifact is not None and pin.url is None}
+    pins = {pin for target in solved for pin in target.pip if pin.artifact is not None and pin.url is None}
     known = {pin: said for pin in pins if (said := before.get((pin.index, pin.artifact))) is not None}
     publishers, notes = ask(sorted(pins - known.keys(), key=lambda pin: (pin.index, pin.name, pin.version)))
     known.update(publishers)
     return tuple(
-        replace(one, pip=tuple(replace(pin, publisher=known[pin]) if pin in known else pin for pin in one.pip))
-        for one in solved
+        replace(target, pip=tuple(replace(pin, publisher=known[pin]) if pin in known else pin for pin in target.pip))
+        for target in solved
     ), notes
 
 
-def inspection_findings(solved: Sequence[Solved], kept: Kept) -> Iterator[Finding]:
+def inspection_findings(solved: Sequence[Solved], preserved: Kept) -> Iterator[Finding]:
     """Name the targets whose wheels the spec leaves unread, and what the old lock says of wheels that they don't."""
-    unread = [one.name for one in solved if one.pip and not one.prepared.inputs.inspect]
+    unread = [target.name for target in solved if target.pip and not target.prepared.inputs.inspect]
     if unread:
         message = "wheels aren't read (inspect = false): what their METADATA leaves out may break the environment"
         yield Finding("info", "not-inspected", message, targets=tuple(unread))
-    for one in dict.fromkeys(row for target in solved for row in _lost_corrections(target, kept)):
+    for one in dict.fromkeys(row for target in solved for row in _lost_corrections(target, preserved)):
         yield Finding(
             "warning",
             "correction-unfounded",
@@ -209,11 +209,11 @@ def inspection_findings(solved: Sequence[Solved], kept: Kept) -> Iterator[Findin
         )
 
 
-def _lost_corrections(target: Solved, kept: Kept) -> Iterator[LockedCorrection]:
+def _lost_corrections(target: Solved, preserved: Kept) -> Iterator[LockedCorrection]:
     if not target.prepared.inputs.inspect:
         return
     said = {(one.package, one.sha256, one.constraint) for one in target.read}
-    for one in target.rows_of_pins(row for row, _ in kept.read.get(target.name, ())):
+    for one in target.rows_of_pins(row for row, _ in preserved.read.get(target.name, ())):
         if (one.package, one.sha256, one.constraint) not in said and target.counts(one):
             yield one
 
@@ -273,11 +273,11 @@ def _relock(request: RelockRequest, resolvers: Resolvers, findings: list[Finding
     with _placing(case.spec):
         pythons, without_build = choose_pythons(case.targets, old, move, flaws, bounds, needed=own)
     findings += without_build
-    spec = replace(case.spec, python_builds={one.platform: one.version for one in (pythons if own else ())})
+    spec = replace(case.spec, python_builds={python.platform: python.version for python in (pythons if own else ())})
     case = replace(case, spec=spec)
     kept = preserve(request.first, Upgrade()) if request.first else preserve(old, move, flaws)
     names = frozenset(target.name for target in targets)
-    run = _Relocking(request, resolvers, case, names, kept, flaws, bounds, begun)
+    run = _Relocking(request, resolvers, case, names, flaws, bounds, begun)
 
     ready, before, refused = run.prepare(targets)
     solved = tuple[Solved, ...]()
@@ -345,7 +345,6 @@ class _Relocking(Struct, frozen=True):
     resolvers: Resolvers
     case: SpecCase
     names: frozenset[str]
-    kept: Kept
     flaws: tuple[Finding, ...]
     bounds: tuple[str | None, ...]
     begun: float
@@ -356,7 +355,7 @@ class _Relocking(Struct, frozen=True):
 
     def refusals(self, spec: Spec, solved: Sequence[Solved]) -> tuple[EnvspecError, ...]:
         """Give what the rules refuse of solved targets, and the sources that they would have to be allowed."""
-        needed = [one.needed for one in solved if one.needed is not None][:1]
+        needed = [target.needed for target in solved if target.needed is not None][:1]
         return (*refused_pins(spec, solved, self.judge), *needed)
 
     def prepare(
@@ -373,7 +372,7 @@ class _Relocking(Struct, frozen=True):
                 raise
             # the other targets have their own refusals
             refused = parts(error)
-            rest = [one for one in targets if not any(one.name in part.targets for part in refused)]
+            rest = [target for target in targets if not any(target.name in part.targets for part in refused)]
             alone = all(part.targets for part in refused)
             ready = prepare(self.case, rest, request.not_after, request.inventories) if rest and alone else ()
             return ready, error.findings, refused
@@ -412,13 +411,13 @@ class _Relocking(Struct, frozen=True):
         end.start()
         try:
             anew = [
-                one
-                for one in changed.targets
-                if one.name in self.names
+                target
+                for target in changed.targets
+                if target.name in self.names
                 and not (
-                    one.name in same
-                    and one == spec.target(one.name)
-                    and there.targets[one.name] == self.case.targets[one.name]
+                    target.name in same
+                    and target == spec.target(target.name)
+                    and there.targets[target.name] == self.case.targets[target.name]
                 )
             ]
             ready = prepare(there, anew, self.request.not_after, self.request.inventories)
@@ -442,9 +441,12 @@ class _Relocking(Struct, frozen=True):
             spec.python_range,
         ):
             return changed
-        before = min((one for one in self.bounds if one is not None), default=None)
-        platforms = {one.platform for one in changed.targets}
-        builds = {one: newest_build(changed.python, one, before, changed.python_range or "") for one in platforms}
+        before = min((bound for bound in self.bounds if bound is not None), default=None)
+        platforms = {target.platform for target in changed.targets}
+        builds = {
+            platform: newest_build(changed.python, platform, before, changed.python_range or "")
+            for platform in platforms
+        }
         return replace(changed, python_builds={name: one.version for name, one in builds.items() if one})
 
     def _is_behind(self, solved: Solved) -> bool:
@@ -458,7 +460,7 @@ class _Relocking(Struct, frozen=True):
     def refuse(self, refused: Sequence[EnvspecError], solved: Sequence[Solved]) -> NoReturn:
         """Raise all that refuses the lock as one error, with the ways that were tried."""
         spec = self.case.spec
-        same = {one.name for one in solved} - {name for one in refused for name in one.targets}
+        same = {target.name for target in solved} - {name for error in refused for name in error.targets}
         allowed = self.request.allows and any(map(names_needed, refused))
         attempt = partial(self.attempt, same)
         trial = Trial(spec, tuple(sorted(self.names)), attempt, monotonic, self.begun, 0 if allowed else SOLVES)
@@ -489,8 +491,8 @@ def _placing(spec: Spec) -> Iterator[None]:
     try:
         yield
     except EnvspecError as refused:
-        for one in parts(refused):
-            one.place = one.place or _place_of(spec, one)
+        for part in parts(refused):
+            part.place = part.place or _place_of(spec, part)
         raise
 
 
@@ -503,7 +505,7 @@ def _place_of(spec: Spec, refused: EnvspecError) -> Place | None:
     targets = told or spec.targets
     terms = [spec.pip_terms(target) for target in targets]
     lines = [located for target in targets for located in spec.pip_dependencies(target)]
-    lines += [located for one in terms for located in (*one.overrides, *one.constraints)]
+    lines += [located for term in terms for located in (*term.overrides, *term.constraints)]
     for name in map(canonical_name, refused.requested):
         for located in lines:
             if requirement_name(located.text) == name:

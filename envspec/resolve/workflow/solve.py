@@ -42,7 +42,7 @@ class Resolver(Protocol):
 class Inspector(Protocol):
     """Reads in wheels what they need of each other and their METADATA doesn't say."""
 
-    def recalls(self, one: LockedCorrection, pin: Pin) -> bool:
+    def recalls(self, row: LockedCorrection, pin: Pin) -> bool:
         """Say whether a lock's row is known to stand in the wheel of its pin. Nothing is fetched."""
 
     def read(self, pins: Sequence[Pin], about: Collection[tuple[str, str]] = ()) -> Sequence[LockedCorrection]:
@@ -105,13 +105,13 @@ class TargetReview(Struct, frozen=True):
     judge    refuses pins, of which others may be had
     inspect  reads what wheels say; None reads nothing
     locked   what the old lock says that wheels say
-    kept     the versions of the old lock
+    keep     the versions of the old lock
     """
 
     judge: Callable[[Solved], tuple[Finding, ...]]
     inspect: Inspector | None = None
     locked: tuple[LockedCorrection, ...] = ()
-    kept: Preferences = Preferences()
+    keep: Preferences = Preferences()
 
 
 class Solved(Struct, frozen=True, dict=True):
@@ -194,7 +194,7 @@ class Solved(Struct, frozen=True, dict=True):
         if self.toolless is None:
             return None
         own = preferences_of(LockedTarget(self.name, self.prepared.inputs, self.toolless.pip))
-        before = self.looking.kept
+        before = self.looking.keep
         return replace(own, last={**before.last, **own.versions}).over(before)
 
     def review(self, pins: tuple[Pin, ...]) -> Solved:
@@ -246,7 +246,7 @@ class Solved(Struct, frozen=True, dict=True):
         constraints = (*inputs.constraints, *self.prepared.constraints, *self._bounds)
         known = collect_bounds(self.pip, inputs.requirements, constraints, self.request.overrides)
         # of a package's wheels the pinned one speaks, not a newer one that was given up
-        others = {self._row(one) for one in self.read} - {self._row(one) for one in self.rows_of_pins(self.read)}
+        others = {self._row(one) for one in self.read} - {self._row(pin) for pin in self.rows_of_pins(self.read)}
         did = effects(self.request.corrections, self.pip, self.versions, known)
         return tuple(effect for effect in did if effect.correction not in others)
 
@@ -256,11 +256,11 @@ class Solved(Struct, frozen=True, dict=True):
         did = {effect.correction for effect in self.effects}
         edges = {(pin.name, line) for pin in self.pip for line in pin.solver.added}
         rows = self.rows_of_pins(self.read)
-        return tuple(one for one in rows if self._row(one) in did or (one.package, one.constraint) in edges)
+        return tuple(row for row in rows if self._row(row) in did or (row.package, row.constraint) in edges)
 
     def rows_of_pins(self, rows: Iterable[LockedCorrection]) -> tuple[LockedCorrection, ...]:
         """Give the rows whose wheels are pinned."""
-        return tuple(one for one in rows if any(map(one.is_of, self.pip)))
+        return tuple(row for row in rows if any(map(row.is_of, self.pip)))
 
     def inspect_wheels(self, inspect: Inspector, locked: Collection[LockedCorrection]) -> Solved:
         """Give the target with what its wheels say against its solution, and with those rows of the old lock that they
@@ -268,7 +268,7 @@ class Solved(Struct, frozen=True, dict=True):
         if not self.prepared.inputs.inspect:
             return self
         rows = [one for one in (*locked, *self.read) if self.counts(one)]
-        found = inspect.read(self.pins, frozenset((one.package, one.constraint) for one in rows))
+        found = inspect.read(self.pins, frozenset((row.package, row.constraint) for row in rows))
         more = [one for one in found if self.counts(one) and one not in self.read]
         said = {(one.package, one.version, one.constraint) for one in found}
         now = {(one.package, self.versions[one.package], one.constraint) for one in self.read if self._has(one)}
@@ -296,16 +296,16 @@ class Solved(Struct, frozen=True, dict=True):
         known = replace(self, read=tuple(sorted({*self.read, *more})), cleared=cleared)
         return replace(known, corrections=self.corrections.with_read(map(known._row, known.read)))
 
-    def _has(self, one: LockedCorrection) -> bool:
-        return any(pin.name == one.package for pin in self.pip)
+    def _has(self, row: LockedCorrection) -> bool:
+        return any(pin.name == row.package for pin in self.pip)
 
-    def counts(self, one: LockedCorrection) -> bool:
+    def counts(self, row: LockedCorrection) -> bool:
         """Say whether the spec lets a correction that was read from a wheel count."""
-        return self._row(one).name not in self.prepared.shared.without_corrections
+        return self._row(row).name not in self.prepared.shared.without_corrections
 
-    def _row(self, one: LockedCorrection) -> Correction:
-        but = sorted(v for name, v, bound in self.cleared if (name, bound) == (one.package, one.constraint))
-        return of_wheel(one.package, one.version, one.constraint, one.reason, but)
+    def _row(self, row: LockedCorrection) -> Correction:
+        but = sorted(v for name, v, bound in self.cleared if (name, bound) == (row.package, row.constraint))
+        return of_wheel(row.package, row.version, row.constraint, row.reason, but)
 
     def with_corrections(self) -> Solved:
         """Give the target with the corrections that its solution breaks; itself where it breaks none."""
@@ -314,7 +314,9 @@ class Solved(Struct, frozen=True, dict=True):
         known, off = self.request.corrections, self.prepared.shared.without_corrections
         overridden = set(map(requirement_name, self.request.overrides))
         found = tuple(
-            one for one in broken_corrections(known, self.pip, self.versions, off) if one.bounded not in overridden
+            correction
+            for correction in broken_corrections(known, self.pip, self.versions, off)
+            if correction.bounded not in overridden
         )
         if not found:
             return self
@@ -343,29 +345,29 @@ _REFUSALS = 8
 def solve(
     prepared: Sequence[Prepared],
     resolvers: Resolvers,
-    kept: Kept,
+    preserved: Kept,
     judge: Callable[[Solved], tuple[Finding, ...]] = _nothing,
 ) -> tuple[Solved, ...]:
     """Solve both halves of the targets: conda's first, as its packages count for pip. `judge` refuses pins.
 
-    What `kept` holds of what wheels say counts once a wheel confirms it. Where what the judge
+    What `preserved` holds of what wheels say counts once a wheel confirms it. Where what the judge
     refused leaves no answer, the refused one stands.
 
     Raises what the resolvers raise, and InternalError for a conda half without a resolver.
     """
-    installed = _conda_half(prepared, resolvers.conda, kept)
+    installed = _conda_half(prepared, resolvers.conda, preserved)
     inspect = resolvers.inspect
     targets = {}
     for one in prepared:
-        conda, rows = installed.get(one.name, ()), kept.read.get(one.name, ())
-        keep = kept.pip.get(one.name, Preferences())
+        conda, rows = installed.get(one.name, ()), preserved.read.get(one.name, ())
+        keep = preserved.pip.get(one.name, Preferences())
         looking = TargetReview(judge, inspect, tuple(row for row, _ in rows), keep)
         begun = Solved(one.beside(conda), one.corrections, looking, conda=conda)
         targets[one.name] = begun.replay(inspect, rows) if inspect else begun
     asked = {name: one for name, one in targets.items() if one.request is not None}
-    solved, needed = resolvers.pip.resolve(asked, kept.pip) if asked else ({}, None)
+    solved, needed = resolvers.pip.resolve(asked, preserved.pip) if asked else ({}, None)
     bare = {name: one.review(()) for name, one in targets.items() if name not in asked}
-    return tuple(replace({**solved, **bare}[one.name], needed=needed) for one in prepared)
+    return tuple(replace({**solved, **bare}[target.name], needed=needed) for target in prepared)
 
 
 def _refuse_setback(target: Solved, pins: Sequence[Pin]) -> None:
@@ -398,10 +400,12 @@ def _refuse_setback(target: Solved, pins: Sequence[Pin]) -> None:
     raise error
 
 
-def _conda_half(prepared: Sequence[Prepared], conda: CondaHalf | None, kept: Kept) -> Mapping[str, tuple[Pin, ...]]:
-    requests = {one.name: one.conda for one in prepared if one.conda is not None}
+def _conda_half(
+    prepared: Sequence[Prepared], conda: CondaHalf | None, preserved: Kept
+) -> Mapping[str, tuple[Pin, ...]]:
+    requests = {target.name: target.conda for target in prepared if target.conda is not None}
     if not requests:
         return {}
     if conda is None:
         raise InternalError(f"{', '.join(requests)} ask for conda packages, and no conda resolver was given")
-    return conda.resolve(requests, kept.conda)
+    return conda.resolve(requests, preserved.conda)

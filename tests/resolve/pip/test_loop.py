@@ -33,7 +33,7 @@ def answer(problem: Problem, **packages: str) -> Answer:
 
 
 def versions(one: Answer) -> dict[str, str]:
-    return {package.name: str(package.version) for package in one.packages}
+    return {package.name: str(package.version) for package in one.uv_packages}
 
 
 def conflict(*names: str) -> Unsatisfiable:
