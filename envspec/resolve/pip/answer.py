@@ -151,7 +151,7 @@ class Resolution(Struct, frozen=True):
     lines: Mapping[str, tuple[str, ...]]
     asks: Mapping[str, Asks]
 
-    def list_names_required(self, name: str) -> list[str]:
+    def list_dependencies(self, name: str) -> list[str]:
         """Name what a package requires in the target."""
         return sorted({head_of(line).name for line in self.edges.get(name, ())})
 
@@ -242,7 +242,7 @@ def sources_needed(
                 continue
             if find_metadata(request.metadata, package.name, str(package.version)):
                 facts = replace(facts, trust="static")
-            one = needed_source(package, facts, request, answer.edges, releases(request), answer.list_names_required)
+            one = needed_source(package, facts, request, answer.edges, releases(request), answer.list_dependencies)
             needed.setdefault(one, []).extend(groups[request])
     return SourcesNeeded(needed) if needed else None
 

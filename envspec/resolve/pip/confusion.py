@@ -135,7 +135,7 @@ def _unsaid(request: Request, answer: Resolution, has: Has) -> list[Unsaid]:
 def _paths_from(index: str, request: Request, answer: Resolution) -> dict[str, tuple[str, ...]]:
     """Find all packages that those of a named index lead to, themselves included, each with the shortest path."""
     roots = (name for name, source in request.sources if source == index and name in answer.edges)
-    return shortest_paths(roots, answer.list_names_required)
+    return shortest_paths(roots, answer.list_dependencies)
 
 
 def _those_had(
