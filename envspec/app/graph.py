@@ -60,9 +60,9 @@ class Step(Struct, frozen=True):
     @staticmethod
     def of(edge: Edge, graph: Graph) -> Step:
         if edge.source is None:
-            return Step(None, None, None, edge.told)
+            return Step(None, None, None, edge.text)
         pin = graph.pins[edge.source]
-        return Step(pin.kind, pin.name, pin.version.partition("+")[0], edge.told)
+        return Step(pin.kind, pin.name, pin.version.partition("+")[0], edge.text)
 
 
 class Explanation(Struct, frozen=True):
@@ -172,7 +172,7 @@ def _branches(target: LockedTarget, package: str | None, depth: int | None, *, i
             name=pin.name,
             version=pin.version,
             extras=() if inverse or tree.edge is None else _extras(tree.edge),
-            requirement=None if tree.edge is None else tree.edge.told,
+            requirement=None if tree.edge is None else tree.edge.text,
             condition="" if tree.edge is None else _condition(tree.edge),
             direct=tree.node in direct,
             repeated=tree.repeated,

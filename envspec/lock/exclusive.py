@@ -65,8 +65,8 @@ def _acquire(location: Location, on_wait: Callable[[], None]) -> Held:
             else:
                 descriptor = folder.open_file(LOCK_FILE, os.O_RDWR | os.O_CREAT)
                 hold(descriptor, on_wait)
-                found = folder.look(LOCK_FILE)
-                if found is not None and os.path.samestat(os.fstat(descriptor), found):
+                current = folder.look(LOCK_FILE)
+                if current is not None and os.path.samestat(os.fstat(descriptor), current):
                     return Held(folder, descriptor)
                 os.close(descriptor)
         except FileNotFoundError:

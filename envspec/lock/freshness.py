@@ -36,23 +36,26 @@ def reasons(case: SpecCase, lock: Lock) -> tuple[Finding, ...]:
     pairs = {name: (locked.inputs, new) for name, new in case.targets.items() if (locked := lock.target(name))}
     came = [name for name in case.targets if name not in pairs]
     went = [target.name for target in lock if target.name not in pairs]
-    found = (replace(one, targets=(name,)) for name, both in pairs.items() for one in _of_target(*both))
+    changes = (replace(change, targets=(name,)) for name, both in pairs.items() for change in _of_target(*both))
     return (
         *_of_spec(case, lock),
         *(reason("target-added", f"target {name} is not locked yet", target=name) for name in came),
         *(reason("target-removed", f"target {name} is no longer in the spec", target=name) for name in went),
-        *merge_targets(found, every=list(pairs)),
+        *merge_targets(changes, every=list(pairs)),
     )
 
 
 def concerns_environment(change: Finding, target: str | None) -> bool:
-    """Say whether a reason that `reasons` gave may make another environment of a target; of any target for None."""
+    """Return whether a reason that `reasons` gave may make another environment of a target; of any target for None."""
     if change.targets and target is not None and target not in change.targets:
         return False
-    said = dict(change.evidence or ())
+    evidence = dict(change.evidence or ())
     if change.code == "target-added":
-        return target in (None, said["target"])
-    is_reworded = change.code in ("override-changed", "accept-changed") and None not in (said["old"], said["new"])
+        return target in (None, evidence["target"])
+    is_reworded = change.code in ("override-changed", "accept-changed") and None not in (
+        evidence["old"],
+        evidence["new"],
+    )
     return change.code not in ("image-python-changed", "index-address-changed") and not is_reworded
 
 
@@ -69,26 +72,26 @@ def image_reasons(spec: Spec, lock: Lock, used: Collection[str]) -> tuple[Findin
     return (_change("image-changed", "the base image", ", ".join(left), base),)
 
 
-def rendered_reasons(expected: Mapping[str, str], found: Mapping[str, str]) -> tuple[Finding, ...]:
-    """Return how the rendered files on disk (`found`, text by path) differ from what the lock gives (`expected`)."""
+def rendered_reasons(expected: Mapping[str, str], actual: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Return how the rendered files on disk (`actual`, text by path) differ from what the lock gives (`expected`)."""
     out: list[Finding] = []
-    for path in sorted({*expected, *found}):
-        if path not in found:
+    for path in sorted({*expected, *actual}):
+        if path not in actual:
             out.append(reason("rendered-missing", f"{path} is missing", file=path))
         elif path not in expected:
             out.append(reason("rendered-extra", f"{path} belongs to no target of the lock", file=path))
-        elif expected[path] != found[path]:
+        elif expected[path] != actual[path]:
             message = f"{path} differs from what the lock gives"
-            out.append(differing("rendered-edited", path, message, expected[path], found[path]))
+            out.append(differing("rendered-edited", path, message, expected[path], actual[path]))
     return tuple(out)
 
 
-def differing(code: str, path: str, message: str, expected: str, found: str) -> Finding:
+def differing(code: str, path: str, message: str, expected: str, actual: str) -> Finding:
     """Make the finding of a file with another text than expected, with the first line that differs, counted from 1."""
-    lines, others = found.splitlines(), expected.splitlines()
+    lines, expected_lines = actual.splitlines(), expected.splitlines()
     # a file that only goes on, or ends too early, differs where the shorter one ends
-    both = min(len(lines), len(others))
-    number = next((at for at in range(both) if lines[at] != others[at]), both)
+    both = min(len(lines), len(expected_lines))
+    number = next((at for at in range(both) if lines[at] != expected_lines[at]), both)
     line = lines[number].strip() if number < len(lines) else ""
     where = f'at line {number + 1}: "{line[:100]}"' if line else f"at line {number + 1}"
     return reason(code, f"{message}, first {where}", file=path, line=number + 1)
@@ -101,17 +104,17 @@ def _of_spec(case: SpecCase, lock: Lock) -> Iterator[Finding]:
     if old.exclude_newer != new.exclude_newer:
         yield _change("exclude-newer-changed", "exclude-newer", old.exclude_newer, new.exclude_newer)
     if old.image_python != new.image_python:
-        pythons = (one.image_python or "locked" for one in (old, new))
+        pythons = (inputs.image_python or "locked" for inputs in (old, new))
         yield _change("image-python-changed", "the Python of images", *pythons)
     if old.base != new.base:
-        was, is_now = (str(one.base) if one.base else None for one in (old, new))
+        was, is_now = (str(inputs.base) if inputs.base else None for inputs in (old, new))
         yield _change("base-changed", "the base", was, is_now)
     added, removed = _difference(old.allow_source, new.allow_source)
     if added or removed:
         changes = [*(f"{name} was added" for name in added), *(f"{name} was removed" for name in removed)]
         yield reason("allow-source-changed", f"allow-source: {', '.join(changes)}", added=added, removed=removed)
     if old.without_corrections != new.without_corrections:
-        message = " -> ".join(", ".join(one.without_corrections) or "none" for one in (old, new))
+        message = " -> ".join(", ".join(inputs.without_corrections) or "none" for inputs in (old, new))
         yield reason(
             "corrections-changed",
             f"without-corrections: {message}",
@@ -123,21 +126,21 @@ def _of_spec(case: SpecCase, lock: Lock) -> Iterator[Finding]:
         if was != is_now:
             yield _change("source-changed", f"the index of {package}", was, is_now, package)
     if old.channels != new.channels:
-        listed = (", ".join(one.channels) or None for one in (old, new))
+        listed = (", ".join(inputs.channels) or None for inputs in (old, new))
         channels = _change("channels-changed", "the list of conda channels", *listed)
         yield replace(channels, evidence=(("old", old.channels), ("new", new.channels)))
 
 
 def _of_metadata(old: TargetInputs, new: TargetInputs) -> Iterator[Finding]:
     before, after = (
-        {one.title: ", ".join(one.dependencies) or "nothing" for one in side.metadata} for side in (old, new)
+        {stated.title: ", ".join(stated.dependencies) or "nothing" for stated in side.metadata} for side in (old, new)
     )
     for title in sorted({*before, *after}):
         if before.get(title) != after.get(title):
             yield _change("metadata-changed", f"the metadata of {title}", before.get(title), after.get(title), title)
-    for name in sorted({one.name for one in new.metadata}):
+    for name in sorted({stated.name for stated in new.metadata}):
         # of one package, the first entry that covers a version counts
-        was, now = ([one.title for one in side.metadata if one.name == name] for side in (old, new))
+        was, now = ([stated.title for stated in side.metadata if stated.name == name] for side in (old, new))
         if was != now and set(was) == set(now):
             yield _change("metadata-changed", f"the metadata of {name}", ", ".join(was), ", ".join(now), name)
 
@@ -146,7 +149,7 @@ def _of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Finding]:
     if old.platform != new.platform:
         yield _change("platform-changed", "the platform", old.platform, new.platform)
     if (old.python, old.python_range) != (new.python, new.python_range):
-        yield _change("python-changed", "Python", *(one.python_range or one.python for one in (old, new)))
+        yield _change("python-changed", "Python", *(inputs.python_range or inputs.python for inputs in (old, new)))
     # A platform without glibc says so by its name.
     if old.glibc != new.glibc and old.platform == new.platform:
         yield _change("glibc-changed", "glibc", old.glibc, new.glibc)
@@ -160,11 +163,11 @@ def _of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Finding]:
         if was != is_now:
             yield _change(f"{name}-changed", what, was, is_now)
     if old.inspect != new.inspect:
-        yield _change("inspect-changed", "inspect", *("true" if one.inspect else "false" for one in (old, new)))
+        yield _change("inspect-changed", "inspect", *("true" if inputs.inspect else "false" for inputs in (old, new)))
     yield from _of_requirements("pip", old.requirements, new.requirements, requirement_name)
     yield from _of_requirements("conda", old.conda_requirements, new.conda_requirements, conda_name)
     yield from _of_metadata(old, new)
-    before, after = ({one: one for one in side.constraints} for side in (old, new))
+    before, after = ({constraint: constraint for constraint in side.constraints} for side in (old, new))
     yield from _of_terms("constraint-changed", "the constraint", before, after)
     yield from _of_terms("override-changed", "the override", dict(old.overrides), dict(new.overrides), ": its reason")
     yield from _of_terms("find-links-changed", "the page of", dict(old.find_links), dict(new.find_links))
@@ -207,10 +210,10 @@ def _of_requirements(
 
 
 def _by_name(requirements: Iterable[str], name_of: Callable[[str], str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for text in requirements:
-        found.setdefault(name_of(text), []).append(text)
-    return found
+        by_name.setdefault(name_of(text), []).append(text)
+    return by_name
 
 
 def _difference(old: Iterable[str], new: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

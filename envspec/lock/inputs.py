@@ -55,8 +55,8 @@ def target_inputs(spec: Spec, target: Target) -> TargetInputs:
     for match_spec in spec.conda_dependencies(target):
         _refuse_unseen(match_spec.text, match_spec.place)
     terms = spec.pip_terms(target)
-    for one in terms.overrides:
-        _refuse_unseen(one.reason, one.place)
+    for override in terms.overrides:
+        _refuse_unseen(override.reason, override.place)
     for code, reason in terms.accept.items():
         _refuse_unseen(reason, place_of_term(spec, target, "accept", code))
     return TargetInputs(
@@ -70,7 +70,7 @@ def target_inputs(spec: Spec, target: Target) -> TargetInputs:
         requirements=tuple(sorted({_normalise(located) for located in spec.pip_dependencies(target)})),
         conda_requirements=tuple(sorted({normalise_match_spec(d.text) for d in spec.conda_dependencies(target)})),
         constraints=tuple(sorted({_normalise(located) for located in terms.constraints})),
-        overrides=tuple(sorted({(_normalise(one), one.reason) for one in terms.overrides})),
+        overrides=tuple(sorted({(_normalise(override), override.reason) for override in terms.overrides})),
         find_links=tuple(sorted((name, page_name(url)) for name, url in terms.find_links.items())),
         addresses=tuple(
             sorted(
@@ -106,9 +106,9 @@ _OF_THE_MACHINE = "file:"
 _PORTS = {"http": 80, "https": 443}
 
 
-def same_address(one: str, other: str) -> bool:
-    """Say whether two addresses are one, whatever the login, a default port or a slash at the end."""
-    return normal_address(one) == normal_address(other)
+def same_address(address: str, other: str) -> bool:
+    """Return whether two addresses are the same, whatever the login, a default port or a slash at the end."""
+    return normal_address(address) == normal_address(other)
 
 
 def bare_address(address: str) -> str:
@@ -160,19 +160,21 @@ class SpecCase(Struct, frozen=True):
         has of a range, for a table that knows newer builds makes no lock stale."""
         spec = with_moments_of_lock(self.spec, lock.inputs.exclude_newer)
         bound = spec.python_range
-        kept = [one.inputs.python for one in lock if releases_of(one.inputs.python, bound)] if bound else []
-        python = max(kept, key=numbers, default=spec.python)
+        minors = [target.inputs.python for target in lock if releases_of(target.inputs.python, bound)] if bound else []
+        python = max(minors, key=numbers, default=spec.python)
         return SpecCase(
             replace(spec, python=python),
             replace(self.shared, exclude_newer=spec.exclude_newer),
             {
-                name: replace(_beside(one, locked.inputs) if (locked := lock.target(name)) else one, python=python)
-                for name, one in self.targets.items()
+                name: replace(
+                    _beside(inputs, locked.inputs) if (locked := lock.target(name)) else inputs, python=python
+                )
+                for name, inputs in self.targets.items()
             },
         )
 
     def is_of(self, lock: Lock) -> bool:
-        """Say whether a lock was made from exactly these inputs."""
+        """Return whether a lock was made from exactly these inputs."""
         own = self.beside(lock)
         named = (lock.name, lock.inputs) == (own.spec.name, own.shared)
         return named and {locked.name: locked.inputs for locked in lock} == own.targets
@@ -224,7 +226,7 @@ def fingerprint(spec: SpecInputs, target: TargetInputs) -> str:
             "python": target.python,
             "requirements": target.requirements,
             # keys that came later stand only where they say something, so that older fingerprints stay true
-            **({"metadata": [metadata_table(one) for one in target.metadata]} if target.metadata else {}),
+            **({"metadata": [metadata_table(stated) for stated in target.metadata]} if target.metadata else {}),
             **({"without-corrections": spec.without_corrections} if spec.without_corrections else {}),
             **({"constraints": target.constraints} if target.constraints else {}),
             **({"overrides": [requirement for requirement, _ in target.overrides]} if target.overrides else {}),

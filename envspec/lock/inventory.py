@@ -67,9 +67,9 @@ class Inventory(Struct, frozen=True):
     @property
     def cuda(self) -> str | None:
         """Its CUDA, "13.0": of the runtime that lies there, or what its environment says."""
-        said = self.libraries.get("libcudart") or self.variables.get("CUDA_VERSION") or ""
-        found = re.match(r"[0-9]+\.[0-9]+", said)
-        return found[0] if found else None
+        version = self.libraries.get("libcudart") or self.variables.get("CUDA_VERSION") or ""
+        match = re.match(r"[0-9]+\.[0-9]+", version)
+        return match[0] if match else None
 
     @property
     def summary(self) -> str:
@@ -101,14 +101,14 @@ class Inventory(Struct, frozen=True):
             f"inventory-version = {INVENTORY_VERSION}",
         ]
         tables: list[str] = []
-        for name, item in asdict(self).items():
-            if isinstance(item, dict):
-                rows = (f"{key(one)} = {value(item[one])}" for one in sorted(item))
-                tables += ["", f"[{name}]", *rows] if item else []
-            elif isinstance(item, tuple | list):
-                head += [f"{name} = [", *(f"  {value(one)}," for one in item), "]"] if item else []
-            elif item is not None:
-                head.append(f"{name} = {value(item)}")
+        for name, content in asdict(self).items():
+            if isinstance(content, dict):
+                rows = (f"{key(label)} = {value(content[label])}" for label in sorted(content))
+                tables += ["", f"[{name}]", *rows] if content else []
+            elif isinstance(content, tuple | list):
+                head += [f"{name} = [", *(f"  {value(line)}," for line in content), "]"] if content else []
+            elif content is not None:
+                head.append(f"{name} = {value(content)}")
         return "\n".join([*head, *tables, ""])
 
 
@@ -117,16 +117,16 @@ _VERSION = re.compile(r"[!-~]{1,200}")
 
 
 def is_package(name: str, version: str) -> bool:
-    """Say whether a name (normalised) and a version are those of a package: they go on into messages and to uv."""
+    """Return whether a name (normalised) and a version are those of a package: they go on into messages and to uv."""
     return _NAME.fullmatch(name) is not None and _VERSION.fullmatch(version) is not None
 
 
-def _refuse_odd(found: Inventory) -> None:
+def _refuse_odd(inventory: Inventory) -> None:
     """Raise Unreadable for packages and requirements that are none."""
-    for name, version in found.packages.items():
+    for name, version in inventory.packages.items():
         if not is_package(name, version):
             raise Unreadable(f"{printable(name)} {printable(version)} is no package")
-    for name, lines in (*found.requires.items(), *found.extras.items()):
+    for name, lines in (*inventory.requires.items(), *inventory.extras.items()):
         for line in lines:
             if not is_requirement(line):
                 raise Unreadable(f"{printable(name)} requires {printable(line)}, which is no requirement")
@@ -136,11 +136,11 @@ def as_release(version: str) -> str:
     """Give a version of a base as requirements see it: a pre-release, such as a vendor's 2.9.0a0+nv25.09, as what it
     is on the way to, with its local part. One that isn't PEP 440's is older than any."""
     try:
-        found = Version(version)
+        release = Version(version)
     except ValueError:
         return "0"
-    local = f"+{found.local}" if found.local else ""
-    return f"{found.base_version}{local}" if found.is_prerelease else str(found)
+    local = f"+{release.local}" if release.local else ""
+    return f"{release.base_version}{local}" if release.is_prerelease else str(release)
 
 
 def read_inventory(text: str, place: Place) -> Inventory:
@@ -152,9 +152,9 @@ def read_inventory(text: str, place: Place) -> Inventory:
             raise InputError("a newer envspec wrote this inventory", place=place, hint="update envspec")
         if version != INVENTORY_VERSION:
             raise Unreadable("it has no inventory-version")
-        found = convert(document, Inventory)
-        _refuse_odd(found)
-        return found
+        inventory = convert(document, Inventory)
+        _refuse_odd(inventory)
+        return inventory
     except Unreadable as error:
         raise InputError(
             f"this is no inventory of a base: {error.reason}", place=place, hint="write one: envspec base read BASE"
@@ -181,8 +181,8 @@ def differences(old: Inventory, new: Inventory) -> Iterator[Difference]:
             names = sorted({*was, *now})
             yield from (Difference(part, n, was.get(n), now.get(n)) for n in names if was.get(n) != now.get(n))
         elif isinstance(was, tuple):
-            yield from (Difference(part, one, one, None) for one in was if one not in now)
-            yield from (Difference(part, one, None, one) for one in now if one not in was)
+            yield from (Difference(part, name, name, None) for name in was if name not in now)
+            yield from (Difference(part, name, None, name) for name in now if name not in was)
         elif was != now:
             yield Difference(part, part, was, now)
 
@@ -193,8 +193,12 @@ _OF_SYSTEM = (("libcudnn", "cuDNN"), ("libnccl", "NCCL"), ("libmpi", "libmpi"), 
 
 def sentence(old: Inventory, new: Inventory) -> str:
     """Say in one line what another base brings: what most depends on with its versions, and how much more."""
-    left = [one for one in differences(old, new) if one.part in ("python", "glibc", "libraries", "packages")]
-    told = {
+    left = [
+        difference
+        for difference in differences(old, new)
+        if difference.part in ("python", "glibc", "libraries", "packages")
+    ]
+    versions = {
         "Python": (old.python, new.python),
         **{name: (old.packages.get(name), new.packages.get(name)) for name in _FIRST[:1]},
         "CUDA": (old.cuda, new.cuda),
@@ -202,8 +206,9 @@ def sentence(old: Inventory, new: Inventory) -> str:
         **{label: (old.libraries.get(name), new.libraries.get(name)) for name, label in _OF_SYSTEM},
         "glibc": (old.glibc, new.glibc),
     }
-    moved = [f"{name} {was or 'none'} -> {now or 'none'}" for name, (was, now) in told.items() if was != now]
+    moved = [f"{name} {was or 'none'} -> {now or 'none'}" for name, (was, now) in versions.items() if was != now]
     rest = len(
-        {one.name for one in left} - {*_FIRST, *(name for name, _ in _OF_SYSTEM), "python", "glibc", "libcudart"}
+        {difference.name for difference in left}
+        - {*_FIRST, *(name for name, _ in _OF_SYSTEM), "python", "glibc", "libcudart"}
     )
     return ", ".join([*moved, *([f"{rest} more"] if rest else [])])

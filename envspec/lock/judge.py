@@ -103,7 +103,7 @@ def _spread_codes(flaws: Sequence[Finding]) -> list[Finding]:
     for flaw in flaws:
         ranked.append((seen[flaw.code], flaw))
         seen[flaw.code] += 1
-    return [flaw for _, flaw in sorted(ranked, key=lambda one: one[0])]
+    return [flaw for _, flaw in sorted(ranked, key=lambda pair: pair[0])]
 
 
 def judge(lock: Lock, case: SpecCase | None = None) -> tuple[Finding, ...]:
@@ -115,7 +115,7 @@ def judge(lock: Lock, case: SpecCase | None = None) -> tuple[Finding, ...]:
     """
     of_all = (
         *(flaw for rule in _WHOLE for flaw in rule(lock)),
-        *(flaw for one in lock for flaw in derived.other_target_facts(LockedCase(one, lock.inputs), "warning")),
+        *(flaw for target in lock for flaw in derived.other_target_facts(LockedCase(target, lock.inputs), "warning")),
     )
     if case is None:
         return merge_targets((*_judge_each(lock, lock.inputs), *of_all))
@@ -166,8 +166,8 @@ def judge_on_python(lock: Lock, target: LockedTarget, version: str) -> tuple[Fin
     Requires-Python and markers, as far as the lock holds them."""
     inputs = target.inputs
     if not is_within(version, inputs.python, inputs.python_range):
-        said = f"the spec asks for Python {inputs.python_range or inputs.python}"
-        return (Finding("error", derived.WRONG_PYTHON, said, targets=(target.name,)),)
+        message = f"the spec asks for Python {inputs.python_range or inputs.python}"
+        return (Finding("error", derived.WRONG_PYTHON, message, targets=(target.name,)),)
     return judge_target(replace(target, inputs=replace(inputs, python_version=version)), lock.inputs)
 
 

@@ -74,41 +74,43 @@ def _edges(target: LockedTarget) -> dict[_Node, frozenset[_Node]]:
     overrides = Overrides(tuple(requirement for requirement, _ in inputs.overrides))
     pins = {pin.name: pin for pin in target.pins if pin.kind == "pip"}
     by_extra: dict[str, ByExtra] = {}
-    found: dict[_Node, frozenset[_Node]] = {}
+    children: dict[_Node, frozenset[_Node]] = {}
     waiting = [_ROOT]
     while waiting:
         node = waiting.pop()
-        if node in found:
+        if node in children:
             continue
         name, extras = node
-        asked: Iterable[str] = pins[name].dependencies if name else inputs.requirements
+        lines: Iterable[str] = pins[name].dependencies if name else inputs.requirements
         if extras:
             if name not in by_extra:
-                by_extra[name] = ByExtra(asked)
+                by_extra[name] = ByExtra(lines)
             # what it requires without them is the child's
-            asked = by_extra[name].lines(extras)
-        heads = (head_of(one) for line in asked for one, _ in effective(line, extras, markers, overrides))
+            lines = by_extra[name].lines(extras)
+        heads = (
+            head_of(requirement) for line in lines for requirement, _ in effective(line, extras, markers, overrides)
+        )
         below = {(head.name, frozenset(some)) for head in heads if head.name in pins for some in ((), head.extras)}
-        found[node] = frozenset((below | {(name, frozenset())} if extras else below) - {node})
-        waiting += sorted(found[node], key=_sort_items)
-    return found
+        children[node] = frozenset((below | {(name, frozenset())} if extras else below) - {node})
+        waiting += sorted(children[node], key=_sort_items)
+    return children
 
 
 def _depths(children: Mapping[_Node, Sequence[_Node]]) -> dict[_Node, int]:
     """The depths, below the root, of the packages that lead to a cycle, by the longest way without one."""
-    found: dict[_Node, list[int]] = {node: [] for node in children}
+    lengths: dict[_Node, list[int]] = {node: [] for node in children}
     stack, path = [(_ROOT, iter(children[_ROOT]))], {_ROOT}
     while stack:
         node, rest = stack[-1]
-        below = next((one for one in rest if one not in path and len(found[one]) < _VISITS), None)
+        below = next((child for child in rest if child not in path and len(lengths[child]) < _VISITS), None)
         if below is None:
             stack.pop()
             path.discard(node)
-            found[node].append(len(path))
+            lengths[node].append(len(path))
         else:
             path.add(below)
             stack.append((below, iter(children[below])))
-    return {node: max(depths, default=0) for node, depths in found.items()}
+    return {node: max(depths, default=0) for node, depths in lengths.items()}
 
 
 def shared_paths(contents: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[SharedPath]:
@@ -118,18 +120,18 @@ def shared_paths(contents: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[
     for name, paths in contents:
         for path, content in paths.items():
             owners.setdefault(path, []).append((name, content))
-    for path, several in sorted(owners.items()):
-        if len(several) > 1:
-            yield SharedPath(path, tuple(name for name, _ in several), len({content for _, content in several}) > 1)
+    for path, holders in sorted(owners.items()):
+        if len(holders) > 1:
+            yield SharedPath(path, tuple(name for name, _ in holders), len({content for _, content in holders}) > 1)
 
 
 def overwrites(shared: Iterable[SharedPath]) -> dict[str, set[str]]:
     """Give the packages that each one overwrites a file of."""
     under: dict[str, set[str]] = {}
-    for one in shared:
-        if one.differs:
-            for place, name in enumerate(one.owners):
-                under.setdefault(name, set()).update(one.owners[:place])
+    for path in shared:
+        if path.differs:
+            for place, name in enumerate(path.owners):
+                under.setdefault(name, set()).update(path.owners[:place])
     return {name: below for name, below in under.items() if below}
 
 

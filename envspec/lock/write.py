@@ -104,7 +104,7 @@ def _write_lines(out: list[str], key: str, lines: Collection[str], *, empty: boo
 
 
 def _write_metadata(out: list[str], metadata: Iterable[StatedMetadata]) -> None:
-    _write_lines(out, "metadata", [inline(metadata_table(one)) for one in metadata])
+    _write_lines(out, "metadata", [inline(metadata_table(stated)) for stated in metadata])
 
 
 def _write_env(out: list[str], lock: Lock, shared: Shared, metadata: Iterable[StatedMetadata]) -> None:
@@ -113,7 +113,7 @@ def _write_env(out: list[str], lock: Lock, shared: Shared, metadata: Iterable[St
     _write_values(out, env_head(lock))
     _write_metadata(out, metadata)
     _write_values(out, {"without-corrections": inputs.without_corrections, "channels": inputs.channels})
-    write_lists(partial(_write_lines, out), lambda one: shared[one.key])
+    write_lists(partial(_write_lines, out), lambda listed: shared[listed.key])
     if inputs.sources:
         out.append("\n[env.sources]\n")
         out.extend(f"{key(name)} = {string(index)}\n" for name, index in sorted(inputs.sources.items()))
@@ -142,7 +142,7 @@ def _write_target(out: list[str], target: LockedTarget, shared: Shared, metadata
     _write_metadata(out, metadata)
     if not inputs.inspect:
         out.append("inspect = false\n")
-    write_lists(partial(_write_lines, out), lambda one: set(one.of(inputs)) - shared[one.key])
+    write_lists(partial(_write_lines, out), lambda listed: set(listed.of(inputs)) - shared[listed.key])
 
 
 _Pins = Mapping[str, Pin]
@@ -227,13 +227,13 @@ def _artifact_lines(pins: _Pins) -> list[str]:
     if all(pin.artifact is first or pin.artifact == first for pin in pins.values()):
         return [] if first is None else [_artifact(first, None)]
     holders = _by_value(pins, ((name, [pin.artifact] if pin.artifact else []) for name, pin in pins.items()))
-    ordered = sorted(holders.items(), key=lambda item: (item[0].file, item[0].sha256, repr(item[0])))
+    ordered = sorted(holders.items(), key=lambda pair: (pair[0].file, pair[0].sha256, repr(pair[0])))
     return [_artifact(artifact, names) for artifact, names in ordered]
 
 
 def _build_pin_lines(pins: _Pins) -> list[str]:
     holders = _by_value(pins, ((target, pin.built_with or ()) for target, pin in pins.items()))
-    return [_row(known_fields(one), holders[one]) for one in in_order(holders)]
+    return [_row(known_fields(wheel), holders[wheel]) for wheel in in_order(holders)]
 
 
 def _artifact(artifact: Artifact, targets: Sequence[str] | None) -> str:

@@ -265,7 +265,7 @@ def _links(targets: Sequence[LockedTarget], numbers: Mapping[Node, int]) -> Iter
             if edge.target.kind == "base":
                 continue
             source = -1 if edge.source is None else numbers[edge.source]
-            places = found.setdefault((source, numbers[edge.target], edge.told), [])
+            places = found.setdefault((source, numbers[edge.target], edge.text), [])
             if place not in places:
                 places.append(place)
     for (source, target_number, requirement), places in sorted(found.items()):
