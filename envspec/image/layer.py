@@ -189,15 +189,15 @@ def in_order(entries: Iterable[LayerEntry]) -> Iterator[LayerEntry]:
     """Sort entries, each below its folders, which are added: all but the root's own, which bases have their own modes
     for. Of two entries with one path the later one counts, as where installers write one file after another.
     """
-    found = {entry.path: entry for entry in entries}
-    for path in list(found):
+    by_path = {entry.path: entry for entry in entries}
+    for path in list(by_path):
         parts = path.split("/")
         for count in range(2, len(parts)):
             above = "/".join(parts[:count])
-            if above not in found:
-                found[above] = folder_entry(above)
-    for path in sorted(found, key=lambda path: path.encode("utf-8", "surrogateescape").split(b"/")):
-        yield found[path]
+            if above not in by_path:
+                by_path[above] = folder_entry(above)
+    for path in sorted(by_path, key=lambda path: path.encode("utf-8", "surrogateescape").split(b"/")):
+        yield by_path[path]
 
 
 _PIECE = 1 << 20

@@ -67,19 +67,19 @@ def read_layer(layer: Descriptor, diff_id: str, file: BinaryIO, look: Look, wher
     except (tarfile.TarError, EOFError, ValueError, Refused) as error:
         raise InputError(f"{where}: the layer {layer.digest} can't be read: {error}", hint=_HINT) from None
     if stream.packed_digest != layer.digest or stream.digest != diff_id:
-        said = layer.digest if stream.packed_digest != layer.digest else diff_id
-        raise InputError(f"{where}: a layer's content isn't that of {said}", hint=_HINT)
+        digest = layer.digest if stream.packed_digest != layer.digest else diff_id
+        raise InputError(f"{where}: a layer's content isn't that of {digest}", hint=_HINT)
     return gone
 
 
 def is_gone(path: str, gone: Container[str]) -> bool:
-    """Say whether a path, or a folder that it is in, is among those that a layer takes away."""
+    """Return whether a path, or a folder that it is in, is among those that a layer takes away."""
     parts = path.split("/")
     return "" in gone or any("/".join(parts[:count]) in gone for count in range(1, len(parts) + 1))
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Say whether a path is a folder or below it; an empty one is the root."""
+    """Return whether a path is a folder or below it; an empty one is the root."""
     return not folder or path == folder or path.startswith(f"{folder}/")
 
 

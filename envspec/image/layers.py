@@ -65,7 +65,7 @@ def split_slice(document: Mapping[str, Any], layer_of: Callable[[str, str], str]
     """
     whole = {name: value for name, value in document.items() if name not in ("lock_digest", "code")}
     lock = {name: value for name, value in document["lock"].items() if name not in _KINDS}
-    found: dict[str, dict[str, Any]] = {}
+    by_layer: dict[str, dict[str, Any]] = {}
     direct: list[list[str]] = []
     for kind in _KINDS:
         for row in document["lock"].get(kind, ()):
@@ -73,10 +73,10 @@ def split_slice(document: Mapping[str, Any], layer_of: Callable[[str, str], str]
             if row.get("direct"):
                 direct.append([kind, row["name"]])
             own = {name: value for name, value in row.items() if name != "direct"}
-            found.setdefault(layer, {"lock": {}})["lock"].setdefault(kind, []).append(own)
-    found.get("torch", whole)["code"] = document["code"]
-    parts = {layer: dumps(found[layer]) for layer in sorted(found)}
-    names = [SliceParts.path(one) for one in parts]
+            by_layer.setdefault(layer, {"lock": {}})["lock"].setdefault(kind, []).append(own)
+    by_layer.get("torch", whole)["code"] = document["code"]
+    parts = {layer: dumps(by_layer[layer]) for layer in sorted(by_layer)}
+    names = [SliceParts.path(layer) for layer in parts]
     return SliceParts(dumps({**whole, "lock": lock, "parts": names, "direct": direct}), parts)
 
 
@@ -106,8 +106,8 @@ def system_entries(plan: Plan, base: BaseFiles) -> Iterator[LayerEntry]:
     home = f"home/{plan.user}"
     yield folder_entry(home, _HOME, UID)
     for path, content in base.files.items():
-        if found := _SKELETON.fullmatch(path):
-            yield text_entry(f"{home}/{found[1]}", content, owner=UID)
+        if match := _SKELETON.fullmatch(path):
+            yield text_entry(f"{home}/{match[1]}", content, owner=UID)
     yield folder_entry(WORKSPACE.strip("/"), owner=UID)
     # a login shell's profile sets PATH anew
     yield text_entry("etc/profile.d/envspec.sh", f"PATH={ENVIRONMENT}/bin:$PATH\n")
@@ -201,20 +201,23 @@ def layer_plans(inputs: LayerInputs) -> tuple[LayerPlan, ...]:
         # OCI's whiteouts count for the layers below: image-spec, layer.md
         gone = [text_entry("{}/.wh.{}".format(*posixpath.split(path)), "") for path in inputs.gone]
         first = [_layer("replaced", inputs.gone, lambda: gone)] if gone else []
-        last = _layer("carried", [_content(one) for one in files], lambda: files)
+        last = _layer("carried", [_content(entry) for entry in files], lambda: files)
         return (*first, *package_layers(inputs), last)
     of_a_sif = (text_entry(path, text, PROGRAM) for path, text in files_of_a_sif(inputs.plan).items())
-    carried = (*files, *activation_entries(inputs.plan, inputs.scheme), *of_a_sif)
+    runtime_entries = (*files, *activation_entries(inputs.plan, inputs.scheme), *of_a_sif)
     system = tuple(system_entries(inputs.plan, inputs.base))
     own = partial(project_entries, inputs.project, inputs.plan, inputs.scheme)
-    found = [
-        _layer("system", [_content(one) for one in system], lambda: system),
-        *(_layer(one.name, [one.image.digest, one.copies, one.links], entries) for one, entries in inputs.borrowed),
+    layers = [
+        _layer("system", [_content(entry) for entry in system], lambda: system),
+        *(
+            _layer(borrowed.name, [borrowed.image.digest, borrowed.copies, borrowed.links], entries)
+            for borrowed, entries in inputs.borrowed
+        ),
         *package_layers(inputs),
         *([_layer("project", _file_digest(inputs.project), own)] if inputs.project else []),
-        _layer("carried", [_content(one) for one in carried], lambda: carried),
+        _layer("carried", [_content(entry) for entry in runtime_entries], lambda: runtime_entries),
     ]
-    return tuple(found)
+    return tuple(layers)
 
 
 def package_layers(inputs: LayerInputs) -> Iterable[LayerPlan]:
@@ -229,7 +232,7 @@ def package_layers(inputs: LayerInputs) -> Iterable[LayerPlan]:
             *([inputs.scheme.site, inputs.scheme.script_head] if inputs.plan.on_base else []),
             *sorted(_identity(pin, inputs.built) for pin in pins),
         ]
-        key += [_content(one) for one in part]
+        key += [_content(entry) for entry in part]
         key += sorted(map(list, whose[name].items())) if name in whose else []
         around = name == "python" and inputs.plan.on_base is None
         if around:
@@ -249,16 +252,16 @@ def _whose(inputs: LayerInputs) -> Mapping[str, Mapping[str, str]]:
         owner = f"{pin.kind} {pin.name}"
         layers[owner] = PACKAGES.index(layer_of(pin.kind, pin.name))
         if pin.kind == "pip":
-            found = paths_of_wheel(_wheel_of(pin, inputs.wheels, inputs.built))
-            contents.append((owner, {posixpath.normpath(f"{site}/{path}"): one for path, one in found.items()}))
+            paths = paths_of_wheel(_wheel_of(pin, inputs.wheels, inputs.built))
+            contents.append((owner, {posixpath.normpath(f"{site}/{path}"): content for path, content in paths.items()}))
         elif inputs.conda:
             files = inputs.conda.records[pin.name][1]["files"]
             contents.append((owner, {f"{root}/{path}": pin.name for path in files}))
     whose: dict[str, dict[str, str]] = {}
-    for one in shared_paths(contents):
-        for owner in one.owners if one.differs else ():
-            above = layers[owner] > layers[one.owners[-1]]
-            whose.setdefault(PACKAGES[layers[owner]], {})[one.path] = "" if above else owner
+    for shared in shared_paths(contents):
+        for owner in shared.owners if shared.differs else ():
+            above = layers[owner] > layers[shared.owners[-1]]
+            whose.setdefault(PACKAGES[layers[owner]], {})[shared.path] = "" if above else owner
     return whose
 
 
@@ -272,7 +275,7 @@ def _packages(
     if around and inputs.conda:
         yield history_entry(inputs.scheme.root)
     entries = package_entries(pins, inputs.scheme, inputs.wheels, inputs.conda, inputs.built)
-    yield from (one for one in entries if whose.get(one.path) != "")
+    yield from (entry for entry in entries if whose.get(entry.path) != "")
 
 
 def package_entries(

@@ -208,7 +208,7 @@ def base_files(data: bytes, folder: Path) -> object:
     for part in parts(data, 50):
         path, _, content = part.partition("\n")
         path, arrow, target = path.partition(" -> ")
-        if WANTED.kept.fullmatch(path) and not arrow:
+        if WANTED.contents.fullmatch(path) and not arrow:
             files[path] = content.encode("utf-8", "surrogateescape")
         if WANTED.seen.fullmatch(path):
             paths.add(path)

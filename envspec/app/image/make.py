@@ -196,7 +196,7 @@ def _push(
     repository = registry_of(output.name, writes=True).repository
     done = push_image(images, top, layout, repository, output.address.tag, progress)
     sent = f"{done.sent} blobs sent ({byte_size(done.bytes)})"
-    return f"{output.name}: {sent}, {done.mounted} mounted, {done.there} there already"
+    return f"{output.name}: {sent}, {done.mounted} mounted, {done.existing} there already"
 
 
 def _blobs(images: tuple[BuiltImage, ...], top: Descriptor) -> list[Descriptor]:
