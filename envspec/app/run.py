@@ -124,8 +124,8 @@ def enter(asked: RunRequest) -> Ready:
     ready = memo.recall(cache, key)
     if ready is None or not hold(ready.prefix):
         ready = _make_ready(asked, path, key)
-    if ready.said:
-        note(ready.said)
+    if ready.reason:
+        note(ready.reason)
     return ready
 
 

@@ -147,8 +147,8 @@ def _script(
     save = [f"_envspec_save PATH {folder}{shell.after}"]
     save += [f"_envspec_save {key} {value}" for key, value in variables.items()]
     # what is another Python's would break this one
-    others = [name for name in OF_OTHER_PYTHONS if name != "PYTHONPATH"]
-    save += [*(f"_envspec_save {name} ''" for name in others), f"{shell.unset} {' '.join(others)}"]
+    foreign = [name for name in OF_OTHER_PYTHONS if name != "PYTHONPATH"]
+    save += [*(f"_envspec_save {name} ''" for name in foreign), f"{shell.unset} {' '.join(foreign)}"]
     save += [f"_envspec_save PYTHONPATH {shell.pythonpath}"]
     # a module's own is no surprise
     save += [line for line in shell.dropping if modules is None or "echo" not in line]
@@ -162,7 +162,7 @@ def _script(
         "prefix": root,
         "name": name,
         "prompt": quote(f"({name}) "),
-        "names": " ".join(["PATH", *variables, *others, "PYTHONPATH"]),
+        "names": " ".join(["PATH", *variables, *foreign, "PYTHONPATH"]),
         "save": "\n".join(save),
     }
     return fill(_read(f"activate.{shell.ending}"), values)

@@ -120,7 +120,7 @@ class CondaInstaller(Struct, frozen=True):
         self.progress.phase(f"conda: {len(pins)} packages")
         known = apart(channel_addresses(channels, self.settings, self.config))
         client = conda_client(self.config, known.logins)
-        patience = patience_of(self.settings, {one.name: one.address for one in known.addresses})
+        patience = patience_of(self.settings, {channel.name: channel.address for channel in known.addresses})
         asyncio.run(self._install(target, self._records(pins, known), client, patience, coming, reinstall))
         complete_records(self.prefix, target.inputs.conda_requirements)
 
@@ -238,9 +238,9 @@ def complete_records(prefix: Path, requested: Collection[str] = ()) -> None:
 
     A record whose package is no longer in the cache gets no metadata. Raises OSError.
     """
-    asked: dict[str, list[str]] = {}
+    match_specs: dict[str, list[str]] = {}
     for text in requested:
-        asked.setdefault(conda_name(text), []).append(text)
+        match_specs.setdefault(conda_name(text), []).append(text)
     for path in sorted((prefix / CONDA_META).glob("*.json")):
         record: dict[str, Any] = read_json(path.read_bytes())
         try:
@@ -249,7 +249,7 @@ def complete_records(prefix: Path, requested: Collection[str] = ()) -> None:
             index = {}
         known = {name: index[name] for name in _OF_THE_PACKAGE if index.get(name) not in (None, "", [])}
         urls = {name: without_credentials(str(record[name])) for name in ("url", "channel") if record.get(name)}
-        completed = {**record, **known, **urls, "requested_specs": asked.get(str(record.get("name")), [])}
+        completed = {**record, **known, **urls, "requested_specs": match_specs.get(str(record.get("name")), [])}
         if completed != record:
             write_file(prefix, path.relative_to(prefix), json.dumps(completed, indent=2))
 
@@ -296,13 +296,13 @@ def _verify(record: RepoDataRecord) -> None:
 def _failure(text: str, label: str) -> EnvspecError:
     """Translate rattler's error."""
     parts = [part.strip() for part in redact(text).replace("Caused by:", "\n").splitlines()]
-    told = ": ".join(dict.fromkeys(part for part in parts if part))
-    message = f"{label}: {told}"
-    if says_storage(told):
+    cause = ": ".join(dict.fromkeys(part for part in parts if part))
+    message = f"{label}: {cause}"
+    if says_storage(cause):
         return StorageError(message, hint="free some space, or give --prefix and ENVSPEC_CACHE_DIR other places")
-    if "hash mismatch" in told:
+    if "hash mismatch" in cause:
         return IndexFailure(message, hint="don't install from this channel until its owner has found the cause")
-    if "failed to fetch" in told:
+    if "failed to fetch" in cause:
         return IndexFailure(message, hint=AGAIN)
     return ToolError(
         message,

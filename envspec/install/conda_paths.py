@@ -78,15 +78,15 @@ def entries_of(package: Unpacked, site_packages: Collection[str]) -> list[Packag
 def site_packages_of(package: Unpacked) -> str | None:
     """Read where a package `python` has its packages; None for the usual place. Raises IndexFailure."""
     try:
-        said = read_json((package.folder / "info" / "index.json").read_bytes()).get("python_site_packages_path")
+        path = read_json((package.folder / "info" / "index.json").read_bytes()).get("python_site_packages_path")
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise _path_error(package, "info/index.json", f"it can't be read: {error}") from None
-    if said is None:
+    if path is None:
         return None
-    if type(said) is not str or (fault := path_fault(said)):
-        told = fault if type(said) is str else "it isn't a text"
-        raise _path_error(package, f"info/index.json: python_site_packages_path = {said!r}", told)
-    return said
+    if type(path) is not str or (fault := path_fault(path)):
+        reason = fault if type(path) is str else "it isn't a text"
+        raise _path_error(package, f"info/index.json: python_site_packages_path = {path!r}", reason)
+    return path
 
 
 def refuse_unsafe(packages: Mapping[Unpacked, Sequence[PackagePath]], prefix: Path, platform: str) -> None:

@@ -41,8 +41,8 @@ class Inside:
         self._real.append(os.path.realpath(self.root))
 
     def holds(self, path: str) -> bool:
-        """Say whether writing or removing `path` (plain, below the root) stays in the root: whether its parent folder,
-        with all links followed, is inside. The last part isn't followed, as with `unlink` and `rename`.
+        """Return whether writing or removing `path` (plain, below the root) stays in the root: whether its parent
+        folder, with all links followed, is inside. The last part isn't followed, as with `unlink` and `rename`.
         """
         return self.folder(path.rpartition("/")[0]) is not None
 
@@ -53,7 +53,7 @@ class Inside:
         return self._known[path]
 
     def leads_out(self, path: str) -> bool:
-        """Say whether the link at `path` leads outside the root."""
+        """Return whether the link at `path` leads outside the root."""
         return self.folder(path) is None
 
     def _follow(self, path: str) -> str | None:
@@ -103,14 +103,14 @@ class Inside:
 
 
 def cannot_exist(error: OSError | ValueError) -> bool:
-    """Say whether a system's error means that no file can have such a name: it has a NUL, is too long, or goes through
-    a loop of links.
+    """Return whether a system's error means that no file can have such a name: it has a NUL, is too long, or goes
+    through a loop of links.
     """
     return not isinstance(error, OSError) or error.errno in (errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL)
 
 
 def stays_inside(path: Path, root: Path) -> bool:
-    """Say whether removing `path` stays in `root`, by the links on disk now. Raises for no name."""
+    """Return whether removing `path` stays in `root`, by the links on disk now. Raises for no name."""
     try:
         return Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(root)) and path.name not in (
             "",

@@ -41,13 +41,13 @@ def load_modules(names: str, env: Mapping[str, str]) -> dict[str, str]:
         raise ToolError(f"module load {names} took longer than {_SECONDS:.0f} s", hint="try it in a shell") from None
     except OSError as error:
         raise ToolError(f"bash can't be started: {error.strerror}", hint="a module is loaded in bash") from None
-    said = printable(" ".join(done.stderr.decode("utf-8", "replace").split()))[:500]
+    message = printable(" ".join(done.stderr.decode("utf-8", "replace").split()))[:500]
     if done.returncode == _NO_MODULE:
         hint = "envspec reads the site's /etc/profile, which defines it: use a node that has modules"
         raise ToolError("this machine has no `module` command", hint=hint)
     if done.returncode:
         hint = "`module spider NAME` and `module avail` list what there is"
-        raise InputError(f"module load {names} failed: {said or 'it said nothing'}", hint=hint)
+        raise InputError(f"module load {names} failed: {message or 'it said nothing'}", hint=hint)
     rows = (row.partition("=") for row in done.stdout.decode("utf-8", "surrogateescape").split("\0") if "=" in row)
     return {name: value for name, _, value in rows if not name.startswith("BASH_FUNC_")}
 

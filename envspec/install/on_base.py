@@ -39,17 +39,17 @@ class BasePrefix(Struct, frozen=True):
     @property
     def folders(self) -> tuple[Path, ...]:
         """The folders of its packages."""
-        return tuple(self.prefix / one for one in self.inventory.folders)
+        return tuple(self.prefix / folder for folder in self.inventory.folders)
 
     def is_of(self, environment: Path) -> bool:
-        """Say whether an environment has its Python, and sees its packages."""
+        """Return whether an environment has its Python, and sees its packages."""
         if python_of(environment).resolve() != self.python.resolve():
             return False
         config = read_plain(environment / "pyvenv.cfg", links_out=True).decode(errors="replace")
         seen = "include-system-site-packages = true" in config
         path = site_packages(environment, self._minor) / _FOLDERS
-        there = read_plain(path, links_out=True).decode() if path.is_file() else ""
-        return there == self._listed and seen != self._is_virtual
+        listed = read_plain(path, links_out=True).decode() if path.is_file() else ""
+        return listed == self._listed and seen != self._is_virtual
 
     @property
     def _is_virtual(self) -> bool:
@@ -74,9 +74,11 @@ class BasePrefix(Struct, frozen=True):
     @property
     def _lines(self) -> list[str]:
         """The folders that come first, and those that a virtual environment's Python wouldn't show another one."""
-        first = [one for one in self.inventory.variables.get("PYTHONPATH", "").split(":") if one.startswith("/")]
-        own = [one for one in map(str, self.folders) if one not in first]
-        return [*first, *(f"import site; site.addsitedir({one!r})" for one in own)]
+        first = [
+            folder for folder in self.inventory.variables.get("PYTHONPATH", "").split(":") if folder.startswith("/")
+        ]
+        own = [folder for folder in map(str, self.folders) if folder not in first]
+        return [*first, *(f"import site; site.addsitedir({folder!r})" for folder in own)]
 
     @property
     def for_installer(self) -> str:
@@ -99,7 +101,7 @@ class BasePrefix(Struct, frozen=True):
         theirs."""
         for pin in pins:
             files = files_of(pin, environment, self._minor) if pin.name not in self.inventory.packages else ()
-            hidden = (one / file for file in files for one in self.folders if (one / file).is_file())
+            hidden = (folder / file for file in files for folder in self.folders if (folder / file).is_file())
             if (first := next(hidden, None)) is not None:
                 yield f"{pin.name} hides the base's {first}: Python takes the file of {pin.name}"
 

@@ -64,8 +64,8 @@ class ProjectBuild(Struct, frozen=True):
 def build_project_once(build: ProjectBuild, wheels: BuiltWheels, host: InstallHost) -> BuiltProject:
     """Give the wheel of a project, built as `build_project` does or before. Its scratch lies where `wheels` do."""
     key = project_key(build.spec, build.project, build.target, host)
-    if key is not None and (kept := wheels.find(key)) is not None:
-        return _describe_wheel(build.project, kept)
+    if key is not None and (cached := wheels.find(key)) is not None:
+        return _describe_wheel(build.project, cached)
     built = build_project(build)
     if key is None:
         return built
@@ -184,5 +184,5 @@ def install_project(built: BuiltProject, prefix: Path, uv: Uv, scratch: Path) ->
     if killed := machine_error(done.returncode, done.stderr, f"{built.name}: uv"):
         raise killed
     if done.returncode:
-        told = " ".join(redact(done.stderr).split())[-600:]
-        raise ToolError(f"{built.name} can't be installed: {told}", hint="check its build backend's settings")
+        message = " ".join(redact(done.stderr).split())[-600:]
+        raise ToolError(f"{built.name} can't be installed: {message}", hint="check its build backend's settings")

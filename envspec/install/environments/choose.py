@@ -44,22 +44,22 @@ def choose(
 
     Raises InputError where no target runs here.
     """
-    reasons = {one.name: misfit(spec, one, replace(machine, without_gpu=True)) for one in targets}
-    here = tuple(one for one in targets if reasons[one.name] is None)
+    reasons = {target.name: misfit(spec, target, replace(machine, without_gpu=True)) for target in targets}
+    here = tuple(target for target in targets if reasons[target.name] is None)
     if not here:
         raise _nothing(spec, reasons)
-    with_gpu = tuple(one for one in here if one.inputs.cuda)
-    wanted = _preference(here, preferred)
+    with_gpu = tuple(target for target in here if target.inputs.cuda)
+    by_setting = _preference(here, preferred)
     if not with_gpu:
         if len(here) == 1:
             return ChosenTarget(here[0], f"the only one for {machine.platform}" if len(targets) > 1 else "")
-        if wanted:
-            return ChosenTarget(wanted, _BY_SETTING)
+        if by_setting:
+            return ChosenTarget(by_setting, _BY_SETTING)
         return Undecided(here, f"{len(here)} targets run on this machine")
     if machine.capabilities:
         return _by_gpu(spec, here, with_gpu, machine, preferred)
-    if wanted:
-        return ChosenTarget(wanted, f"{_BY_SETTING}; {_NOT_JUDGED}" if wanted.inputs.cuda else _BY_SETTING)
+    if by_setting:
+        return ChosenTarget(by_setting, f"{_BY_SETTING}; {_NOT_JUDGED}" if by_setting.inputs.cuda else _BY_SETTING)
     if len(here) == 1:
         return ChosenTarget(here[0], f"the only one for {machine.platform}; {_NOT_JUDGED}")
     return Undecided(here, "this machine shows no working GPU, which doesn't say that a CPU target is wanted")
@@ -86,14 +86,14 @@ def _by_gpu(
     preferred: Sequence[str],
 ) -> ChosenTarget:
     """Choose among the targets for GPUs: one that isn't for this machine's is no reason to take a CPU target."""
-    reasons = {one.name: misfit(spec, one, machine) for one in with_gpu}
-    fitting = tuple(one for one in with_gpu if reasons[one.name] is None)
+    reasons = {target.name: misfit(spec, target, machine) for target in with_gpu}
+    fitting = tuple(target for target in with_gpu if reasons[target.name] is None)
     if not fitting:
-        raise _nothing(spec, reasons, next((one.name for one in here if not one.inputs.cuda), None))
-    found = _preference(fitting, preferred) or max(fitting, key=_rank)
-    others = [one.name for one in fitting if one is not found]
-    more = f"; {', '.join(others)} would run too" if others else ""
-    return ChosenTarget(found, f"{_gpus(machine)}, driver {machine.driver or 'unknown'}{more}")
+        raise _nothing(spec, reasons, next((target.name for target in here if not target.inputs.cuda), None))
+    best = _preference(fitting, preferred) or max(fitting, key=_rank)
+    rest = [target.name for target in fitting if target is not best]
+    more = f"; {', '.join(rest)} would run too" if rest else ""
+    return ChosenTarget(best, f"{_gpus(machine)}, driver {machine.driver or 'unknown'}{more}")
 
 
 def _rank(target: LockedTarget) -> tuple[object, ...]:
@@ -102,20 +102,20 @@ def _rank(target: LockedTarget) -> tuple[object, ...]:
 
 
 def _gpus(machine: LocalMachine) -> str:
-    found = list(dict.fromkeys(machine.capabilities))
+    distinct = list(dict.fromkeys(machine.capabilities))
     counted = f"{len(machine.capabilities)} GPUs" if len(machine.capabilities) > 1 else "GPU"
-    return f"{counted} of {', '.join(map(sm_of, found))}"
+    return f"{counted} of {', '.join(map(sm_of, distinct))}"
 
 
 def _preference(targets: Iterable[LockedTarget], patterns: Sequence[str]) -> LockedTarget | None:
     every = tuple(targets)
-    return next((one for pattern in patterns for one in every if fnmatchcase(one.name, pattern)), None)
+    return next((target for pattern in patterns for target in every if fnmatchcase(target.name, pattern)), None)
 
 
 def _nothing(spec: Spec, reasons: dict[str, str | None], cpu: str | None = None) -> InputError:
-    told = [f"{name}: {reason}" for name, reason in reasons.items()]
-    left = [f"and {len(told) - _TOLD} more"] if len(told) > _TOLD else []
+    lines = [f"{name}: {reason}" for name, reason in reasons.items()]
+    left = [f"and {len(lines) - _TOLD} more"] if len(lines) > _TOLD else []
     hint = f"`envspec doctor {spec.path}` says what would work here"
     if cpu:
         hint = f"--target {cpu} runs without the GPU; {hint}"
-    return InputError("\n  ".join([f"no target of {spec.name} runs here:", *told[:_TOLD], *left]), hint=hint)
+    return InputError("\n  ".join([f"no target of {spec.name} runs here:", *lines[:_TOLD], *left]), hint=hint)

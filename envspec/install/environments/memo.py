@@ -43,8 +43,8 @@ def key_of(spec: str, locks_dir: str | None, target: str | None, env: Mapping[st
     values = {name: env.get(name) for name in _ASKED}
     values |= {name: os.path.abspath(value) for name in _RELATIVE if (value := values[name])}
     values["SLURM_JOB_ID"] = "a job" if values["SLURM_JOB_ID"] else None
-    asked = [__version__, spec, locks_dir, target, values, _machine()]
-    return hashlib.sha256(json.dumps(asked).encode("utf-8", "surrogateescape")).hexdigest()
+    question = [__version__, spec, locks_dir, target, values, _machine()]
+    return hashlib.sha256(json.dumps(question).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def recall(cache: str, key: str) -> Ready | None:
@@ -105,12 +105,12 @@ def digest_of(path: str) -> str | None:
         if os.path.isdir(path):
             return str(os.stat(path).st_mtime_ns)
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 return None
             digest = hashlib.sha256(file.read(_MOST_BYTES))
-            if found.st_size > _MOST_BYTES:
-                digest.update(f"{found.st_size} {found.st_mtime_ns}".encode())
+            if status.st_size > _MOST_BYTES:
+                digest.update(f"{status.st_size} {status.st_mtime_ns}".encode())
             return digest.hexdigest()
     except OSError:
         return None
@@ -119,7 +119,7 @@ def digest_of(path: str) -> str | None:
 def tree_of(path: str) -> str | None:
     """Compute a digest of a folder's files by their names, sizes and times: what builds it sees changed, or not. None
     where it has too many."""
-    found: list[tuple[str, int, int]] = []
+    files: list[tuple[str, int, int]] = []
     folders = [path]
     while folders:
         here = folders.pop()
@@ -136,14 +136,14 @@ def tree_of(path: str) -> str | None:
                 continue
             with suppress(OSError):
                 status = entry.stat(follow_symlinks=False)
-                found.append((entry.path, status.st_size, status.st_mtime_ns))
-        if len(found) > _MOST_FILES:
+                files.append((entry.path, status.st_size, status.st_mtime_ns))
+        if len(files) > _MOST_FILES:
             return None
-    return hashlib.sha256(json.dumps(sorted(found)).encode("utf-8", "surrogateescape")).hexdigest()
+    return hashlib.sha256(json.dumps(sorted(files)).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _is_there(ready: Ready) -> bool:
-    """Say whether an environment still is where it was, with a Python that this machine has."""
+    """Return whether an environment still is where it was, with a Python that this machine has."""
     python = os.path.join(ready.prefix, "bin", "python")
     return (
         not any(stranger(os.stat(path), this_user()) for path in (ready.prefix, os.path.dirname(ready.prefix)))
@@ -161,13 +161,13 @@ def _machine() -> list[str]:
     libc = ""
     with suppress(AttributeError, ValueError, OSError):
         libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
-    found = [system.sysname, system.machine, libc, str(os.path.exists("/dev/dxg"))]
+    facts = [system.sysname, system.machine, libc, str(os.path.exists("/dev/dxg"))]
     driver = "/proc/driver/nvidia"
     with suppress(OSError):
         with open(f"{driver}/version", encoding="utf-8", errors="replace") as file:
-            found.append(file.read())
+            facts.append(file.read())
         for gpu in sorted(os.listdir(f"{driver}/gpus")):
             with open(f"{driver}/gpus/{gpu}/information", encoding="utf-8", errors="replace") as file:
-                found += [gpu, *(line for line in file if line.startswith("Model:"))]
-        found += sorted(name for name in os.listdir("/dev") if name.startswith("nvidia"))
-    return found
+                facts += [gpu, *(line for line in file if line.startswith("Model:"))]
+        facts += sorted(name for name in os.listdir("/dev") if name.startswith("nvidia"))
+    return facts
