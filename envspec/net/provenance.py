@@ -60,11 +60,11 @@ def parse_provenance(body: bytes, where: str) -> Provenance:
 
 def _publishers(document: Mapping[str, Any]) -> Iterator[Claimed]:
     for bundle in document["attestation_bundles"]:
-        said = bundle["publisher"]
-        workflow = next((said[key] for key in _WORKFLOWS if said.get(key)), None)
-        named = {"kind": said["kind"], "workflow": workflow}
-        named |= {key: said.get(key) for key in ("repository", "environment", "email")}
-        if not _KIND.fullmatch(said["kind"]):
+        publisher = bundle["publisher"]
+        workflow = next((publisher[key] for key in _WORKFLOWS if publisher.get(key)), None)
+        named = {"kind": publisher["kind"], "workflow": workflow}
+        named |= {key: publisher.get(key) for key in ("repository", "environment", "email")}
+        if not _KIND.fullmatch(publisher["kind"]):
             raise ValueError("a publisher without a kind")
         yield {key: text for key in _FIELDS if (text := _text(named[key]))}
 
@@ -97,7 +97,7 @@ class ProvenanceStore(Struct, frozen=True):
             return known.claimed and {key: known.claimed[key] for key in _FIELDS if key in known.claimed}
         if self.fetcher.offline:
             return None
-        found = fetch_provenance(url, self.fetcher)
-        claimed = found.claimed[0] if found and found.claimed else None
+        provenance = fetch_provenance(url, self.fetcher)
+        claimed = provenance.claimed[0] if provenance and provenance.claimed else None
         keep_value(path, _Known(claimed))
         return claimed

@@ -76,21 +76,21 @@ class RemoteFile(io.RawIOBase):
             message = f"{redact(self._url)}: its list of entries is too long: {end - self._at} bytes"
             raise DamagedFile(message, hint="report this to whoever runs the index: the wheel is hostile or broken")
         here = self._start + len(self._bytes)
-        kept = self._bytes[self._at - self._start :] if self._start <= self._at < here else b""
-        begin = self._at + len(kept)
+        previous = self._bytes[self._at - self._start :] if self._start <= self._at < here else b""
+        begin = self._at + len(previous)
         goes_on = begin == here
         self._ahead = min(2 * self._ahead, _MOST_AHEAD) if goes_on else TAIL
         length = min(max(end - begin, self._ahead), self.total - begin)
-        bounds, asked = self._fetcher.limits, time.monotonic()
+        bounds, started = self._fetcher.limits, time.monotonic()
         left = bounds.whole_seconds + self.fetched / bounds.bytes_per_second - self._waited
         with deadline(left) as whole, whole.holds():
             reply = self._fetcher.range(self._url, begin, length)
-        self._waited += time.monotonic() - asked
+        self._waited += time.monotonic() - started
         if reply.status != 206 or len(reply.body) < end - begin:
             hint = "run the same command again"
             raise IndexFailure(f"{redact(self._url)}: the server sent less than the range asked for", hint=hint)
         self.fetched += len(reply.body)
-        self._start, self._bytes = self._at, kept + reply.body
+        self._start, self._bytes = self._at, previous + reply.body
 
 
 def open_tail(fetcher: Fetcher, url: str, most: int) -> Reply:

@@ -93,19 +93,19 @@ class Repository:
     def fetch(self, digest: str, size: int, folder: Path, on_bytes: OnBytes = lambda count: None) -> Path:
         """Fetch a blob into the cache of files, checked by its digest, unless it is there. Raises IndexFailure,
         OSError."""
-        wanted = WantedFile(_BLOB, digest.removeprefix("sha256:"), size, BY_INDEX)
-        kept = FileStore(folder, self._fetcher)
-        if (path := kept.find(wanted)) is not None:
+        blob = WantedFile(_BLOB, digest.removeprefix("sha256:"), size, BY_INDEX)
+        store = FileStore(folder, self._fetcher)
+        if (path := store.find(blob)) is not None:
             return path
         if not self._fetcher.offline and self._challenge is None:
             # what a blob's redirect asks for is none of ours, so the way in is found out here
             self._ask("HEAD", self._url(f"blobs/{digest}"))
         own = urlsplit(self.origin)[:2]
         self._fetcher.token = lambda url: self._authorization() if urlsplit(url)[:2] == own else None
-        return kept.fetch(self._url(f"blobs/{digest}"), wanted, on_bytes)
+        return store.fetch(self._url(f"blobs/{digest}"), blob, on_bytes)
 
     def has_blob(self, digest: str) -> bool:
-        """Say whether the repository has a blob. Raises IndexFailure."""
+        """Return whether the repository has a blob. Raises IndexFailure."""
         answer = self._ask_again("HEAD", self._url(f"blobs/{digest}"))
         self._judge(answer, (200, 404), f"blobs/{digest}")
         return answer.status == 200
@@ -203,9 +203,9 @@ class Repository:
                 if not left:
                     break
                 time.sleep(_PAUSE)
-                asked = self._ask_for_offset(place)
-                if asked is not None:
-                    return asked
+                resumed = self._ask_for_offset(place)
+                if resumed is not None:
+                    return resumed
         raise _give_up(place)
 
     def _ask_for_offset(self, place: str) -> tuple[str, int] | None:
@@ -334,8 +334,8 @@ class Repository:
             raise needs_login(host)
         if answer.status == 404:
             raise IndexFailure(f"{self._url(what)} doesn't exist", hint="check the image's name")
-        told = " ".join(answer.body.decode("utf-8", "replace").split())[:300]
-        raise IndexFailure(f"{host} answers HTTP {answer.status} for {self.path}{': ' if told else ''}{told}")
+        text = " ".join(answer.body.decode("utf-8", "replace").split())[:300]
+        raise IndexFailure(f"{host} answers HTTP {answer.status} for {self.path}{': ' if text else ''}{text}")
 
 
 def _seconds(size: int) -> float:

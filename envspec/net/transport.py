@@ -30,8 +30,8 @@ _SECONDS = 300.0
 def _ask(host: str) -> tuple[str, ...]:
     from urllib3.util.connection import allowed_gai_family
 
-    found = socket.getaddrinfo(host, None, allowed_gai_family(), socket.SOCK_STREAM)
-    return tuple(dict.fromkeys(str(address[0]) for _, _, _, _, address in found))
+    answers = socket.getaddrinfo(host, None, allowed_gai_family(), socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(str(address[0]) for _, _, _, _, address in answers))
 
 
 class HostNames(Struct):
@@ -181,11 +181,11 @@ class _Watch:
                 if not self._deadlines:
                     self._watching = False
                     return
-                passed = [one for one in self._deadlines if one.left <= 0]
+                passed = [limit for limit in self._deadlines if limit.left <= 0]
                 self._deadlines.difference_update(passed)
-                pause = min((one.left for one in self._deadlines), default=self._LOOK)
-            for one in passed:
-                one.give_up()
+                pause = min((limit.left for limit in self._deadlines), default=self._LOOK)
+            for limit in passed:
+                limit.give_up()
             time.sleep(max(0.01, min(pause, self._LOOK)))
 
 
@@ -253,16 +253,16 @@ def timed_pools(seconds: float, hosts: HostNames = HOSTS) -> dict[str, Any]:
         def getresponse(self) -> Any:
             whole = _of_thread()
             with deadline(seconds) as head:
-                both = [one for one in (head, whole) if one is not None]
-                for one in both:
-                    one.guard(self.sock)
+                both = [limit for limit in (head, whole) if limit is not None]
+                for limit in both:
+                    limit.guard(self.sock)
                 try:
                     answer = super().getresponse()
                 except (OSError, HTTPException):
-                    if cut := [one.passed for one in both if one.cut]:
+                    if cut := [limit.passed for limit in both if limit.cut]:
                         raise PeerTooSlow(max(cut)) from None
                     raise
-                if cut := [one.passed for one in both if one.cut]:
+                if cut := [limit.passed for limit in both if limit.cut]:
                     # a head that was cut reads as one that ended
                     answer.close()
                     raise PeerTooSlow(max(cut))
@@ -317,17 +317,17 @@ def retries(
     class Retries(urllib3.Retry):
         def sleep_for_retry(self, response: urllib3.response.BaseHTTPResponse) -> bool:
             try:
-                asked = self.get_retry_after(response)
+                pause = self.get_retry_after(response)
             except (InvalidHeader, ValueError, OverflowError):
                 # no time: as if nothing had been said
                 return False
-            if not asked:
+            if not pause:
                 return False
-            if asked > (seconds := max(0.0, left())):
-                wants = f"it answers HTTP {response.status} and asks to wait {asked:.0f} s (Retry-After)"
+            if pause > (seconds := max(0.0, left())):
+                wants = f"it answers HTTP {response.status} and asks to wait {pause:.0f} s (Retry-After)"
                 hint = f"run the same command again later: envspec waits {seconds:.0f} s at most"
                 raise IndexFailure(f"{url} is given up: {wants}", hint=hint)
-            sleep(asked)
+            sleep(pause)
             return True
 
     return Retries(
@@ -367,7 +367,7 @@ def through(proxy: str, options: Mapping[str, Any]) -> urllib3.ProxyManager:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a URL's host is this machine itself."""
+    """Return whether a URL's host is this machine itself."""
     return urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
 
 
@@ -386,6 +386,6 @@ def _address(proxy: str, variable: str) -> str:
 
 
 def _is_direct(host: str, no_proxy: str) -> bool:
-    """Whether `NO_PROXY` names the host or a domain above it."""
+    """Return whether `NO_PROXY` names the host or a domain above it."""
     domains = [entry.strip().lstrip(".").lower() for entry in no_proxy.split(",")]
     return "*" in domains or any(domain and f".{host.lower()}".endswith(f".{domain}") for domain in domains)
