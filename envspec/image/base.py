@@ -34,7 +34,7 @@ class ReadPaths(Struct, frozen=True):
     read: Callable[[IO[bytes], int], bytes] | None = None
 
     def keep(self, stream: IO[bytes], size: int) -> bytes:
-        """Give what is kept of a file. Raises OSError."""
+        """Read the part of a file that counts. Raises OSError."""
         return self.read(stream, size) if self.read else stream.read(min(size, self.head))
 
 
@@ -96,14 +96,15 @@ class _Seen(Struct):
         self.links = {path: self.links[path] for path in self.links if path in self.paths}
 
     def bytes(self) -> int:
-        """Give the bytes that are kept, names and contents."""
+        """Count the bytes of names and contents."""
         return sum(map(len, self.paths)) + sum(len(path) + len(content) for path, content in self.files.items())
 
 
 def read_layers(
     layers: Iterable[tuple[Descriptor, str]], blob: Callable[[Descriptor], BinaryIO], where: str, read_paths: ReadPaths
 ) -> BaseFiles:
-    """Read what is wanted of a base's layers, from the bottom, each with the digest of its content. `blob` opens one.
+    """Read these paths of a base's layers. `layers` begin at the bottom, each with the digest of its content; `blob`
+    opens one.
 
     Raises InputError for a layer that isn't what its digests say, or holds more than one may hold; OSError.
     """

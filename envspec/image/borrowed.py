@@ -63,8 +63,8 @@ class _Taken(Struct):
 
 
 def borrowed_entries(borrowed: Borrowed, source: BaseSource, oci_platform: str, folder: Path) -> list[LayerEntry]:
-    """Give what an image takes from another one, whose files are kept in an empty folder. Raises InputError for an
-    image that isn't what it says or lacks what is taken, IndexFailure, OSError."""
+    """Give the entries that an image takes from another one; an empty folder gets their files. Raises InputError for an
+    image that differs from its digests or lacks these paths, IndexFailure, OSError."""
     manifest = read_image(source.top, source.read, oci_platform, source.where)
     taken = _Taken(borrowed.copies, folder)
     for layer, diff_id in zip(manifest.layers, manifest.diff_ids, strict=True):

@@ -45,7 +45,7 @@ class LinkedPackages(Struct, frozen=True):
 
 
 def history_entry(root: str) -> LayerEntry:
-    """Give the file by which conda tools know an environment; what would stand in it are times."""
+    """Give the file by which conda tools recognise an environment. It is empty: its lines would be times."""
     return text_entry(f"{root}/{CONDA_META}/history", "")
 
 

@@ -175,7 +175,7 @@ def _variables_of_scripts(files: BaseFiles) -> dict[str, str]:
 
 
 def _told_variables(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Choose from variables what an inventory tells: an image's may hold anything, secrets too."""
+    """Choose the variables that an inventory lists: an image's variables may hold anything, secrets too."""
     for name, text in variables.items():
         if name in _OTHERS or (_VERSIONS.fullmatch(name) and _VALUES.fullmatch(text)):
             yield name, text
@@ -211,7 +211,7 @@ def _follow(files: BaseFiles, path: str) -> str:
 
 
 def _minor_of(files: BaseFiles, executable: str) -> str | None:
-    """Say which Python a program is, "3.12", by its name, its links or its environment's folder."""
+    """Find a program's version of Python ("3.12") by its name, its links or its environment's folder."""
     match = _PYTHON.fullmatch(_follow(files, executable))
     if match and "." in match[1]:
         return match[1]
@@ -373,7 +373,7 @@ def libraries_within(inventory: Inventory, known: WheelFacts) -> Iterator[tuple[
 
 
 def packages_of(inventory: Inventory, libraries: Iterable[tuple[bool, ElfFile]]) -> Iterator[LinkedPackage]:
-    """Put libraries together by package; what is no package's is the base's own."""
+    """Group libraries by package; a library of no package is the base's own."""
     by_package: dict[str, list[ElfFile]] = {}
     for deep, library in libraries:
         name = canonical_name(library.path.partition("/")[0].partition(".")[0]) if deep else inventory.source

@@ -32,8 +32,8 @@ def most_entries() -> int:
 
 
 def read_layer(layer: Descriptor, diff_id: str, file: BinaryIO, look: Look, where: str) -> set[str]:
-    """Hand each entry of a layer to `look`, in its order. Gives the paths that it takes away of the layers below it,
-    wherever in the layer that stands: each with all that is below it, an empty one for the root.
+    """Hand each entry of a layer to `look`, in the layer's order. Returns the paths that the layer removes from the
+    layers below it, each with everything under it; an empty path is the root.
 
     Raises InputError for a layer that isn't what its digests say, or holds more than one may hold; OSError.
     """

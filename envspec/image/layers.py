@@ -57,11 +57,11 @@ class SliceParts(Struct, frozen=True):
 
 
 def split_slice(document: Mapping[str, Any], layer_of: Callable[[str, str], str]) -> SliceParts:
-    """Share a `target.json` out. `layer_of` names the layer of a package, by its kind and its name.
+    """Split a `target.json` into the layers' parts. `layer_of` names the layer of a package, by its kind and its name.
 
-    Beside the packages, the layer of torch gets what that torch is compiled for. The digest of the slice stands
-    nowhere: whoever puts the parts together takes it of them. What the spec asks for by itself stands in target.json:
-    specs with the same packages have the same parts.
+    Beside the packages, the layer of torch gets what that torch is compiled for. No part has the slice's digest: a
+    reader computes it from the joined parts. The spec's direct requirements stand in target.json, so that specs with
+    the same packages have the same parts.
     """
     whole = {name: value for name, value in document.items() if name not in ("lock_digest", "code")}
     lock = {name: value for name, value in document["lock"].items() if name not in _KINDS}
@@ -94,7 +94,7 @@ class _Accounts(Struct, frozen=True):
 
 
 def system_entries(plan: Plan, base: BaseFiles) -> Iterator[LayerEntry]:
-    """Give what an image has of its user: the lists with it, its home, the workspace, and the path of login shells.
+    """Give the entries of an image's user: the lists of accounts, its home, the workspace, and PATH for login shells.
 
     Raises InputError where the base has a user of that name with another number.
     """
@@ -242,9 +242,8 @@ def package_layers(inputs: LayerInputs) -> Iterable[LayerPlan]:
 
 
 def _whose(inputs: LayerInputs) -> Mapping[str, Mapping[str, str]]:
-    """Say by layer whose content stands at the paths that packages share with different content; an empty
-    owner where the package whose content stays, by the order of installation, is in a layer below: there it is left
-    out."""
+    """Give, by layer, the owner of each path at which packages have different content. The owner is empty, and the
+    layer leaves the path out, where the package that is installed last is in a layer below."""
     site, root = inputs.scheme.site, inputs.scheme.root
     layers: dict[str, int] = {}
     contents: list[tuple[str, Mapping[str, str]]] = []

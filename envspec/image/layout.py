@@ -140,8 +140,8 @@ def write_archive(
     epoch: int,
     on_bytes: OnBytes = lambda count: None,
 ) -> None:
-    """Write a layout's image as one tar. No name in it begins with `./`: Apptainer takes none such. `on_bytes` is told
-    of the bytes of blobs."""
+    """Write a layout's image as one tar. No name in it begins with `./`: Apptainer refuses such names. `on_bytes` gets
+    the bytes of blobs as they are written."""
     with tarfile.open(fileobj=out, mode="w|", format=tarfile.PAX_FORMAT) as archive:
         for folder in ("blobs", BLOBS):
             info = tarfile.TarInfo(folder)

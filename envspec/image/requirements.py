@@ -44,7 +44,7 @@ class BaseNeeds(Struct, frozen=True):
 
 
 def base_needs(plan: Plan) -> BaseNeeds:
-    """Say what a target's base must have."""
+    """Return a target's demands on its base."""
     features: dict[str, tuple[str, ...]] = {"compile": _COMPILE} if plan.torch else {}
     if set(_FABRIC) <= set(plan.debian):
         features["fabric"] = _FABRIC
@@ -55,8 +55,8 @@ def base_needs(plan: Plan) -> BaseNeeds:
 
 
 def require_digests(plan: Plan, target: LockedTarget, without: Collection[str]) -> Plan:
-    """Raise InputError for programs of other images of which the lock has no digest: the same lock has to give the same
-    image. Gives the plan without those of `without`."""
+    """Raise InputError for programs of another image whose digest the lock lacks: the same lock has to give the same
+    image. Returns the plan without the programs of `without`."""
     lacking = [borrowed for borrowed in plan.borrowed if "@" not in borrowed.image.pinned]
     left_out = tuple(borrowed.name for borrowed in lacking if borrowed.name in FEATURES and borrowed.name in without)
     # conda-forge's does the same as NVIDIA's
@@ -91,8 +91,8 @@ def drop_features(plan: Plan, left_out: Collection[str]) -> Plan:
 def refuse_poor(
     plan: Plan, base: BaseImage, python: ImagePython | None, without: Collection[str] | None, path: str
 ) -> tuple[str, ...]:
-    """Raise InputError for a base that lacks what the image needs. Gives those of `without` that it really lacks; None
-    where the command can leave out nothing. `path` is the spec's, for the hint."""
+    """Raise InputError for a base that lacks what the image needs. Returns the features of `without` that it really
+    lacks. `without` is None where the command can leave out nothing. `path` is the spec's, for the hint."""
     packages = base.files.packages()
     known = {*packages, *(name.removesuffix(_SINCE_64_BIT_TIME) for name in packages)}
     need, where = base_needs(plan), base.source.where

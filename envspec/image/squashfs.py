@@ -95,7 +95,7 @@ def overlay_entries(inputs: LayerInputs) -> list[LayerEntry]:
 
 
 def _first_entries(inputs: TreeInputs) -> Iterator[LayerEntry]:
-    """Give what has the tree's path before its own."""
+    """Give the entries of Python, the packages and the project, whose paths begin with the tree's."""
     scheme = inputs.scheme
     for entry in inputs.build:
         if not _BROUGHT.fullmatch(entry.path.removeprefix(f"{scheme.root}/")):
@@ -188,7 +188,7 @@ _REPRODUCIBLE = "--reproducible"
 
 
 def build_sif(archive: Path, sif: Path, env: Mapping[str, str], epoch: int) -> bool:
-    """Make the SIF of an OCI archive, by `--reproducible` where this Apptainer has it, and say whether it has. Raises
+    """Make the SIF of an OCI archive, by `--reproducible` where this Apptainer has it; returns whether it has. Raises
     ToolError."""
     program = next(filter(None, (programs.find_program(name, env) for name in _PROGRAMS)), None)
     if program is None:

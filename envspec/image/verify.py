@@ -29,7 +29,7 @@ def label_of(image: ImageManifest, name: str) -> str:
 
 
 def by_labels(plan: Plan, image: ImageManifest) -> tuple[Finding, ...]:
-    """Compare what an image says of itself with the lock."""
+    """Compare an image's labels with the lock."""
     own = labels(plan)
     findings = []
     for name in _BY_LABEL:
@@ -50,7 +50,7 @@ def by_content(
     on_layer: Callable[[str], None] = lambda name: None,
     on_bytes: Callable[[int], None] = lambda count: None,
 ) -> Iterator[Finding]:
-    """Make the layers anew, write none, and compare them and the configuration with an image's."""
+    """Compute the layers anew, without writing them, and compare them and the configuration with an image's."""
     made = []
     for layer in layers:
         on_layer(layer.name)

@@ -226,7 +226,7 @@ class WheelBuilder(Struct, frozen=True):
         return variables_of(self.rules.target, self.uv, python)
 
     def _refuse_missing_requirements(self, pin: Pin, source: Path) -> None:
-        """Refuse a build whose own requirements the lock doesn't have: it would fail without saying so."""
+        """Refuse a build whose own requirements the lock doesn't have: it would fail without naming them."""
         inputs = self.rules.target.inputs
         holds = markers_of(inputs.platform, inputs.full_python).hold
         seen = {name for visible in self.rules.visible_pins(pin) for name in (visible.name, *visible.provides)}
@@ -273,7 +273,7 @@ class WheelBuilder(Struct, frozen=True):
         return python_of(folder)
 
     def _isolation_options(self, pin: Pin, folder: Path) -> list[str]:
-        """Give uv's options for a build that gets what the lock has for it, each file by its hash, and nothing else."""
+        """Give uv's options for a build that gets the lock's files for it, each by its hash, and nothing else."""
         try:
             files = self.collect(self.rules.visible_pins(pin))
         except EnvspecError as error:
@@ -349,7 +349,7 @@ def variables_of(target: LockedTarget, uv: Uv, python: Path) -> dict[str, str]:
 
 
 def _jobs() -> int:
-    """Say how many compilers fit into this machine's memory and cores."""
+    """Count the compilers that fit into this machine's memory and cores."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1, min(cores, memory // _BYTES_A_JOB))
@@ -372,8 +372,8 @@ def _requires(source: Path) -> tuple[str, ...]:
 
 
 def refuse_other_build(target: LockedTarget, pin: Pin, wheel: OpenWheel) -> None:
-    """Refuse what a source was built into, where that is for another CUDA than the target's, or for none: a lock knows
-    only what the source requires. Raises AnswerNo, ToolError for a wheel that can't be read."""
+    """Refuse a source's built wheel that is for another CUDA than the target's, or for none: a lock only knows the
+    source's requirements. Raises AnswerNo, ToolError for a wheel that can't be read."""
     try:
         finding = _other_build(target, pin, wheel)
     except UnreadableWheel as error:
@@ -387,9 +387,9 @@ def refuse_other_build(target: LockedTarget, pin: Pin, wheel: OpenWheel) -> None
 
 
 def refuse_other_wheels(target: LockedTarget, pins: Iterable[Pin], files: Paths) -> None:
-    """Refuse builds of one's own, fetched as wheels, that are for another CUDA than the target's, or for none. `lock`
-    takes none, and `check`, which has no wheel, can't tell them. One that can't be read is as `lock` takes it. Raises
-    AnswerNo."""
+    """Refuse the user's own builds, fetched as wheels, that are for another CUDA than the target's, or for none. `lock`
+    accepts no such wheel, and `check`, which has no wheel, can't see it. A wheel that can't be read passes, as in
+    `lock`. Raises AnswerNo."""
     for pin in pins:
         if pin.kind != "pip" or not pin.is_wheel or not is_own_build(pin.version, pin.index):
             continue

@@ -132,8 +132,8 @@ def python_entry(build: LockedPython) -> Known:
 
 
 def earlier_files(old: Path, target: str) -> frozenset[Known]:
-    """The packages' files that an earlier bundle holds, or needs itself: `old` is its tar, its `SHA256SUMS`, or the
-    lock that it was made from, of which `target` counts. Raises InputError, LockError."""
+    """List the packages' files that an earlier bundle holds, or needs itself: `old` is its tar, its `SHA256SUMS`, or
+    the lock that it was made from, of which `target` counts. Raises InputError, LockError."""
     try:
         with open_plain(old) as file:
             earlier = frozenset(known for text in _texts_of(file) for known in _read_sums(text))
@@ -196,8 +196,8 @@ def place_of(pin: Pin) -> str:
 
 
 def build_files(lock: Lock, target: LockedTarget, rules: BuildRules) -> dict[str, str]:
-    """Render `requirements.txt` without what is built, and the files of that. Raises InputError where something would
-    be compiled for unknown GPUs."""
+    """Render `requirements.txt` without the packages that are built, and the files of those. Raises InputError where
+    something would be compiled for unknown GPUs."""
     compiled = [pin for pin in target.pins if rules.concerns(pin)]
     for pin in compiled:
         refuse_unknown_gpus(pin.name, target)
@@ -250,7 +250,8 @@ def explicit_list(target: LockedTarget) -> dict[str, str]:
 
 
 def with_wheels(target: LockedTarget, built: Mapping[str, Path]) -> tuple[LockedTarget, Paths]:
-    """Put wheels that were built, by package, in the place of their sources. Gives the target so, and their files."""
+    """Put wheels that were built, by package, in the place of their sources. Returns the changed target, and the
+    wheels' files."""
     pins, files = [], {}
     for pin in target.pins:
         wheel = built.get(pin.name) if pin.kind == "pip" else None

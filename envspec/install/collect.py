@@ -60,10 +60,10 @@ class Collector(Struct, frozen=True):
     _counting: Lock = field(default_factory=Lock)
 
     def collect(self, pins: Iterable[Pin]) -> Paths:
-        """The files of pins (none from git).
+        """Collect the files of pins (none from git).
 
-        What a run that was interrupted had fetched is gone on with. Raises IndexFailure for a file that isn't there,
-        has another hash or can't be unpacked safely, StorageError.
+        Continues the downloads of an interrupted run. Raises IndexFailure for a file that isn't there, has another hash
+        or can't be unpacked safely, StorageError.
         """
         by_key = {(pin.index, artifact_of(pin).file): pin for pin in pins}
         try:
@@ -120,7 +120,7 @@ class Collector(Struct, frozen=True):
         return find(_wanted_file(artifact))
 
     def _of_folder(self, pin: Pin, path: Path, on_bytes: OnBytes) -> Path:
-        """The file of an index or a channel that is a folder."""
+        """Take the file from an index or a channel that is a folder."""
         if not path.is_file():
             raise IndexFailure(
                 f"{path} doesn't exist", hint="check that this is the folder that the lock was made from"
@@ -156,7 +156,7 @@ def is_folder(link: str) -> bool:
 
 
 def folder_of(link: str) -> Path:
-    """The folder that a link of `find-links` names."""
+    """Return the folder that a link of `find-links` names."""
     return Path(os.path.abspath(Path(link.removeprefix("file://")).expanduser()))
 
 
@@ -204,7 +204,7 @@ def with_plain_names(pins: Sequence[Pin], files: Paths, folder: Path) -> Paths:
 def pip_addresses(
     pins: Sequence[Pin], spec: Spec, settings: Settings, env: Mapping[str, str], fetcher: Fetcher
 ) -> FileUrls:
-    """The URLs of pip packages' files. Raises IndexFailure, offline at once, and what `artifact_urls` raises."""
+    """Find the URLs of pip packages' files. Raises IndexFailure, offline at once, and what `artifact_urls` raises."""
     if fetcher.offline:
         addresses = settings.index_urls(spec.index_addresses)
         absent = [artifact_of(pin).file for pin in pins if local_path(addresses.get(pin.index, "")) is None]
@@ -219,7 +219,7 @@ def pip_addresses(
 
 
 def _on_page(link: str, pins: Sequence[Pin], fetcher: Fetcher) -> dict[tuple[str, str], str]:
-    """The files of a flat page, by name, with no hash or the right one."""
+    """Find pins' files on a flat page, by name; a file's hash there is missing or right."""
     reply = fetcher.get(link)
     if reply.status != 200:
         return {}

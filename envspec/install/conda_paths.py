@@ -127,7 +127,8 @@ def refuse_unsafe_records(records: Collection[CondaRecord], prefix: Path) -> Non
 
 
 def member_fault(name: str, link: str | None) -> Fault:
-    """Say why an archive can't have a member of this name. Links are judged later, when their target is known."""
+    """Return why an archive can't have a member of this name; empty for a name that it may have. Links are judged
+    later, when their target is known."""
     # "\ufffd" is what bytes that aren't UTF-8 come as
     return path_fault(name.rstrip("/")) or ("it isn't UTF-8" if "\ufffd" in name + (link or "") else "")
 

@@ -327,7 +327,7 @@ class Installation(Struct, frozen=True, dict=True):
         return present or (not self.offline and load_settings(self.env).fetches_python)
 
     def _notes(self) -> tuple[str, ...]:
-        """Say where the environment has another Python than the lock names."""
+        """Return a note where the environment has another Python than the lock names."""
         build = self.lock.python(self.target)
         if build is None or self._has_build():
             return ()
@@ -392,8 +392,8 @@ class Installation(Struct, frozen=True, dict=True):
     def _install_pip(
         self, begun: PrefixState, settings: Settings, planned: Collection[Change], held: int, notes: dict[str, None]
     ) -> Mapping[str, str]:
-        """Install new and changed pip packages, and give the file of each installed one. `notes` gets what is wrong
-        with their files."""
+        """Install new and changed pip packages, and give the file of each installed one. `notes` gets the faults of
+        their files."""
         uv = find_uv(self._variables)
         uv.offline = self.offline
         if not self._has_python():

@@ -167,8 +167,8 @@ def recorded_files(info: Path) -> list[tuple[Path, int | None]]:
 
 
 def paths_of_others(gone: Dist, installed: InstalledPackages) -> frozenset[str]:
-    """Give the paths of a package that other pip packages, which are still there, have too, and whose RECORDs say what
-    should stand there. conda's records may not say so: such a file goes, and its package is linked anew."""
+    """Give the paths of a package that other installed pip packages have too, with a hash in their RECORDs. conda's
+    records may have none: such a file is removed, and its package linked anew."""
     return frozenset(
         path
         for path, folders in installed.shared.items()
@@ -326,7 +326,7 @@ Row = list[str]
 
 
 def record_direct_url(pin: Pin, prefix: Path, python: str) -> None:
-    """Write down where an installed pin came from; nothing for one of an index or from git. `python` as in
+    """Record the URL that an installed pin came from; nothing for a pin from an index or from git. `python` as in
     `site_packages`. A RECORD that can't be read is left as it is. Raises OSError."""
     if pin.url is not None and (info := _folder(pin, prefix, python)):
         content = direct_url(pin)
@@ -337,8 +337,8 @@ def record_direct_url(pin: Pin, prefix: Path, python: str) -> None:
 
 
 def leave_unsaid(pin: Pin, places: Collection[str], prefix: Path, python: str) -> None:
-    """Take hash and size of files out of an installed pin's RECORD: its wheel's own says them wrongly. Otherwise as
-    `record_direct_url`."""
+    """Remove the hash and size of files from an installed pin's RECORD: those in its wheel's own RECORD are wrong.
+    Otherwise as `record_direct_url`."""
     if info := _folder(pin, prefix, python):
         _rewrite(info, lambda rows: [[row[0], "", ""] if row[0] in places else row for row in rows])
 
@@ -362,7 +362,7 @@ def files_of(pin: Pin, prefix: Path, python: str) -> tuple[str, ...]:
 
 
 def direct_url(pin: Pin) -> bytes:
-    """Say where a pin came from, without login and token, with the hash that was checked."""
+    """Write the origin of a pin as JSON (PEP 610), without login and token, with the checked hash."""
     address, _, fragment = without_credentials(pin.url or "").partition("#")
     below = fragment.removeprefix("subdirectory=") if fragment.startswith("subdirectory=") else ""
     sha256 = artifact_of(pin).sha256

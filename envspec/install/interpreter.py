@@ -71,8 +71,8 @@ def place_of_build(build: LockedPython, env: Mapping[str, str]) -> Path | None:
 
 
 def fetch_python(python: str, build: LockedPython | None, env: Mapping[str, str], uv: Uv) -> None:
-    """Have uv fetch a CPython `python` ("3.12"): the build that a lock names, or uv's newest. It goes to uv's Pythons;
-    to envspec's, where another release of that very version is in its place. Raises ToolError."""
+    """Have uv fetch a CPython `python` ("3.12"): the build that a lock names, or uv's newest. It goes to uv's Pythons,
+    or to envspec's where uv has another release of that version. Raises ToolError."""
     more = {name: value for name, value in env.items() if name.startswith("UV_PYTHON_")}
     more["UV_PYTHON_DOWNLOADS"] = "automatic"
     mirror = load_settings(env).mirrors.get(MIRROR)
@@ -260,7 +260,7 @@ def _candidates(python: str, env: Mapping[str, str]) -> Iterator[str]:
 
 
 def _base(candidate: str, python: str, env: Mapping[str, str]) -> Path | None:
-    """Give the interpreter that `candidate` is, or was made from, if it's the wanted Python."""
+    """Return the interpreter that `candidate` is or was made from, if it's the required Python."""
     base_prefix = _ask(candidate, python, env)
     if base_prefix is None:
         return None

@@ -31,8 +31,8 @@ exec env -0
 
 def load_modules(names: str, env: Mapping[str, str]) -> dict[str, str]:
     """Give the variables of a clean shell in which these modules, words with spaces between, are loaded. `env` is this
-    process's: of it count who the user is, and MODULEPATH. Raises InputError for a module that can't be loaded,
-    ToolError."""
+    process's environment; only the variables of the user's identity, and MODULEPATH, count. Raises InputError for a
+    module that can't be loaded, ToolError."""
     own = {name: env[name] for name in _KEPT if name in env} | {"PATH": SEARCH}
     words = ("bash", "--noprofile", "--norc", "-c", _SCRIPT, "envspec", env.get("MODULEPATH", ""), *names.split())
     try:

@@ -57,7 +57,7 @@ class BasePrefix(Struct, frozen=True):
 
     @property
     def modules(self) -> SiteModules | None:
-        """What activation loads first; None of a prefix."""
+        """The modules that activation loads first; None for a prefix."""
         known, names = self.inventory.variables, self.inventory.source.split()
         if self.prefix != ROOT:
             return None
@@ -82,7 +82,7 @@ class BasePrefix(Struct, frozen=True):
 
     @property
     def for_installer(self) -> str:
-        """What a bundle's install.sh makes an environment from: the path of the Python, and those lines."""
+        """The input of a bundle's install.sh: the path of the Python, and the lines of its folders."""
         return "".join(f"{line}\n" for line in (str(self.python), *self._lines))
 
     def make(self, environment: Path, env: Mapping[str, str], uv: Uv) -> None:
@@ -97,8 +97,7 @@ class BasePrefix(Struct, frozen=True):
             path.unlink(missing_ok=True)
 
     def collisions(self, pins: Iterable[Pin], environment: Path) -> Iterator[str]:
-        """List the installed packages that have files of the same path as another one's of the base: Python takes
-        theirs."""
+        """List the installed packages with a file at the same path as a file of the base: Python takes theirs."""
         for pin in pins:
             files = files_of(pin, environment, self._minor) if pin.name not in self.inventory.packages else ()
             hidden = (folder / file for file in files for folder in self.folders if (folder / file).is_file())
@@ -117,7 +116,7 @@ def base_of(lock: Lock, target: LockedTarget) -> BasePrefix | None:
 
 
 def any_base(lock: Lock, target: LockedTarget) -> BasePrefix | None:
-    """Give the base of a lock's target: of an image or a SIF as whoever is inside it sees it."""
+    """Return the base of a lock's target; the paths of an image or a SIF are those inside it."""
     base = lock.inputs.base
     if base is None:
         return None

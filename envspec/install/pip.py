@@ -69,7 +69,7 @@ class PipInstaller(Struct, frozen=True):
         self, label: str, pins: Sequence[Pin], damaged: Collection[str], done: Callable[[Sequence[Pin]], None]
     ) -> tuple[str, ...]:
         """Install pins of the target `label`, replacing whatever version is there. `done` is called with those that are
-        in place. Gives what is wrong with their files, and did no harm.
+        in place. Returns the faults of their files that did no harm.
 
         `damaged` are names whose files had changed: they may have been uv's own, for it links out of its cache, so that
         these are unpacked anew.
@@ -103,7 +103,7 @@ class PipInstaller(Struct, frozen=True):
         return tuple(self._mend_records(pins, files))
 
     def _mend_records(self, pins: Sequence[Pin], files: Paths) -> Iterator[str]:
-        """Leave unsaid in the environment what wheels' RECORDs say wrongly, and tell it."""
+        """Remove the wrong values of wheels' RECORDs from the environment's, and yield a note on each."""
         for pin in pins:
             path = files[_key(pin)] if pin.is_wheel and _key(pin) in files else None
             if path is None or not (places := untrue_rows(path)):
@@ -206,7 +206,7 @@ class PipInstaller(Struct, frozen=True):
         return links + "".join(f"{key(name)} = {value(setting)}\n" for name, setting in self.uv.settings.items())
 
     def _run(self, command: Sequence[str], place: Path, more: Mapping[str, str]) -> tuple[int, str]:
-        """Run uv, telling its progress; give its status, and what it said."""
+        """Run uv and report its progress; return its status and its output."""
         env = {**self.uv.environment(), **more}
         lines: list[str] = []
         try:

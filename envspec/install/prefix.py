@@ -105,8 +105,8 @@ def claim(prefix: Path, spec: str) -> PrefixState | None:
 
 
 def _is_begun(prefix: Path, names: Collection[str]) -> bool:
-    """Return whether all that a prefix has is the folder of envspec's records, without any yet: a run was killed
-    that had just begun, or is about to write its first one."""
+    """Return whether a prefix has nothing but the folder of envspec's records, and no record yet: a run was killed just
+    after its begin, or is about to write its first record."""
     try:
         return (
             list(names) == [FOLDER.parts[0]]

@@ -79,8 +79,8 @@ def build_project_once(build: ProjectBuild, wheels: BuiltWheels, host: InstallHo
 def project_key(spec: Spec, project: Project, target: LockedTarget, host: InstallHost) -> str | None:
     """Return the key of all that shapes a compiled project's wheel: its files, the environment, Python, platform, GPUs.
 
-    None for one that is built at once, for one whose version is git's, and for a folder that is too large to be read
-    each time. Raises OSError.
+    None for a project that is built at once, for a project whose version is git's, and for a folder that is too large
+    to be read each time. Raises OSError.
     """
     names = build_names(project)
     if not is_compiled(project) or names & VERSIONED:

@@ -19,7 +19,7 @@ def reason(code: str, message: str, package: str | None = None, file: str | None
 
 
 def _change(code: str, what: str, old: str | None, new: str | None, package: str | None = None) -> Finding:
-    """Make the finding of a value that is another one; None where it isn't set."""
+    """Make the finding of a changed value. None is a value that isn't set."""
     if old is None:
         message = f"{what} was set to {new}"
     elif new is None:
@@ -30,8 +30,8 @@ def _change(code: str, what: str, old: str | None, new: str | None, package: str
 
 
 def reasons(case: SpecCase, lock: Lock) -> tuple[Finding, ...]:
-    """Return why a lock is stale for a spec; empty when it is current. A reason that holds for every target that both
-    have names none."""
+    """Return why a lock is stale for a spec; empty when it is current. A reason that holds for every common target
+    names no target."""
     case = case.beside(lock)
     pairs = {name: (locked.inputs, new) for name, new in case.targets.items() if (locked := lock.target(name))}
     came = [name for name in case.targets if name not in pairs]
@@ -46,7 +46,7 @@ def reasons(case: SpecCase, lock: Lock) -> tuple[Finding, ...]:
 
 
 def concerns_environment(change: Finding, target: str | None) -> bool:
-    """Return whether a reason that `reasons` gave may make another environment of a target; of any target for None."""
+    """Return whether a reason from `reasons` may change the environment of a target, or of any target for None."""
     if change.targets and target is not None and target not in change.targets:
         return False
     evidence = dict(change.evidence or ())
@@ -60,8 +60,8 @@ def concerns_environment(change: Finding, target: str | None) -> bool:
 
 
 def image_reasons(spec: Spec, lock: Lock, used: Collection[str]) -> tuple[Finding, ...]:
-    """Return whether the lock has the digest of a base image that the spec no longer names. `used` are the images of
-    the spec's recipes.
+    """Return the finding that the lock has the digest of a base image that the spec no longer names; empty without one.
+    `used` are the images of the spec's recipes.
 
     A missing digest doesn't make a lock stale: the registry may not have answered, and then the tag stands alone.
     """
@@ -87,7 +87,7 @@ def rendered_reasons(expected: Mapping[str, str], actual: Mapping[str, str]) -> 
 
 
 def differing(code: str, path: str, message: str, expected: str, actual: str) -> Finding:
-    """Make the finding of a file with another text than expected, with the first line that differs, counted from 1."""
+    """Make the finding of a file whose text isn't the expected one, with its first differing line, counted from 1."""
     lines, expected_lines = actual.splitlines(), expected.splitlines()
     # a file that only goes on, or ends too early, differs where the shorter one ends
     both = min(len(lines), len(expected_lines))
@@ -179,7 +179,7 @@ def _of_terms(
     code: str, what: str, old: Mapping[str, str], new: Mapping[str, str], changes: str = ""
 ) -> Iterator[Finding]:
     """Compare constraints, overrides, pages of flat indexes or accepted findings, by name: their texts, pages or
-    reasons. `changes` says what of it changes."""
+    reasons. The message puts `changes` behind the name: the part that changed."""
     for name in sorted({*old, *new}):
         was, is_now = old.get(name), new.get(name)
         if was == is_now:

@@ -109,8 +109,7 @@ class Graph(Struct, frozen=True):
         return packages_of_name(self.pins.values(), name)
 
     def paths_to(self, name: str, limit: int = 5) -> tuple[tuple[Edge, ...], ...]:
-        """Return up to `limit` ways from the spec to a package, the shortest first. No package stands twice in one
-        way."""
+        """Return up to `limit` paths from the spec to a package, the shortest first. A path has no package twice."""
         distance = self._distances()
         direct: dict[Node, Edge] = {}
         for edge in self.roots:
@@ -182,8 +181,8 @@ class Graph(Struct, frozen=True):
 
 
 def pins_of_base(target: LockedTarget) -> Iterator[Pin]:
-    """Give the packages that stay of a target's base as pins without a file, whose requirements are the base's own, but
-    for those of extras."""
+    """Give the packages that a target retains of its base, as pins without a file. Their requirements are the base's
+    own, without those of extras."""
     lines = dict(target.extras)
     for name, version in target.provided:
         known = SolverView(extras=frozenset(extras_in(lines.get(name, ()))))
@@ -191,7 +190,8 @@ def pins_of_base(target: LockedTarget) -> Iterator[Pin]:
 
 
 class _Request(Struct, frozen=True):
-    """All of a target that its edges follow from: who requires what, and where. Versions and files aren't in it."""
+    """The parts of a target that decide its edges: packages with their requirements, and the platform. Versions and
+    files aren't among them."""
 
     platform: str
     python: str
@@ -203,7 +203,7 @@ class _Request(Struct, frozen=True):
 
 
 class _Edges(Struct, frozen=True):
-    """The fields of a `Graph` that follow from what is asked."""
+    """The fields of a `Graph` that follow from a request."""
 
     roots: tuple[Edge, ...]
     outgoing: Mapping[Node, tuple[Edge, ...]]
@@ -302,8 +302,8 @@ class _Builder:
 
 
 def packages_of_name(pins: Iterable[Pin], name: str) -> tuple[Node, ...]:
-    """Return the packages of a name in any spelling: conda and pip may both have one. Where none has, those that
-    provide it: conda's `pytorch` is PyPI's `torch`.
+    """Return the packages of a name in any spelling: conda and pip may both have one. Where neither has one, return the
+    packages that provide it: conda's `pytorch` is PyPI's `torch`.
     """
     canonical = canonical_name(name)
     own: list[Node] = []
@@ -330,7 +330,7 @@ _NONE: frozenset[str] = frozenset()
 
 
 def findings(target: LockedTarget, places: Mapping[str, Place]) -> Iterator[Finding]:
-    """Yield a warning for each extra that adds nothing: one of a conda package, which has no extras, or one that a
+    """Yield a warning for each extra that adds nothing: an extra of a conda package, which has none, or an extra that a
     wheel's METADATA doesn't offer.
 
     `places` gives the place in the spec of each package. Packages whose METADATA wasn't read are skipped.

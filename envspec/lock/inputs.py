@@ -46,7 +46,7 @@ def _base_inputs(base: Base) -> BaseInputs:
 
 
 def target_inputs(spec: Spec, target: Target) -> TargetInputs:
-    """Return what one target is solved from. The order in which the spec names requirements and GPUs doesn't matter.
+    """Return the inputs of a target's solution. The order in which the spec names requirements and GPUs doesn't matter.
 
     Raises SpecError, with its place, for a requirement that isn't PEP 508.
     """
@@ -117,7 +117,7 @@ def bare_address(address: str) -> str:
 
 
 def normal_address(address: str) -> str:
-    """Return one spelling of all those of an address, without a login."""
+    """Return the normal spelling of an address, without a login."""
     bare = without_credentials(address)
     try:
         parts = urlsplit(bare)
@@ -133,8 +133,8 @@ def normal_address(address: str) -> str:
 
 
 def _beside(own: TargetInputs, locked: TargetInputs) -> TargetInputs:
-    """Give a target's inputs with the lock's addresses, but for those that are others in the spec: of an index that the
-    lock has no address of none is known."""
+    """Give a target's inputs with the lock's spelling of addresses, and the spec's where an address changed. An index
+    without an address in the lock has none in the result."""
     spec = dict(own.addresses)
     addresses = tuple(
         (name, address if same_address(address, spec[name]) else spec[name])
@@ -156,8 +156,8 @@ class SpecCase(Struct, frozen=True):
     targets: Mapping[str, TargetInputs]
 
     def beside(self, lock: Lock) -> SpecCase:
-        """Give the case with the choices of a lock: its moment for a duration, and the minor version of Python that it
-        has of a range, for a table that knows newer builds makes no lock stale."""
+        """Give the case with the choices of a lock: its moment in place of a duration, and its minor version of Python
+        in place of a range. So a table with newer builds makes no lock stale."""
         spec = with_moments_of_lock(self.spec, lock.inputs.exclude_newer)
         bound = spec.python_range
         minors = [target.inputs.python for target in lock if releases_of(target.inputs.python, bound)] if bound else []
@@ -186,8 +186,8 @@ def spec_case(spec: Spec) -> SpecCase:
 
 
 def implied_match_specs(python: str, *, with_pip: bool, bound: str | None = None) -> tuple[str, ...]:
-    """Return what conda's solver is asked for besides the spec's match specs: Python, and pip where the target has pip
-    packages, as every conda tool expects. `bound` is the spec's on Python, beside the minor version."""
+    """Return the match specs that conda's solver gets besides the spec's: Python, and pip where the target has pip
+    packages, as every conda tool expects. `bound` is the spec's bound on Python, beside the minor version."""
     return (f"python {python}.*{f',{bound}' if bound else ''}", *("pip",) * with_pip)
 
 

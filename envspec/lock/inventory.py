@@ -66,7 +66,7 @@ class Inventory(Struct, frozen=True):
 
     @property
     def cuda(self) -> str | None:
-        """Its CUDA, "13.0": of the runtime that lies there, or what its environment says."""
+        """Its CUDA ("13.0"): the version of its runtime library, else that of its environment's variable."""
         version = self.libraries.get("libcudart") or self.variables.get("CUDA_VERSION") or ""
         match = re.match(r"[0-9]+\.[0-9]+", version)
         return match[0] if match else None
@@ -78,11 +78,11 @@ class Inventory(Struct, frozen=True):
         return f"Python {self.python}, {plural(len(self.packages), 'package')}{f', torch {torch}' if torch else ''}"
 
     def packages_besides(self, replaced: Collection[str]) -> tuple[tuple[str, str], ...]:
-        """List its packages but those that are replaced, sorted, each with the version that requirements see."""
+        """List its packages except the replaced ones, sorted, each with the version that requirements see."""
         return tuple(sorted((name, as_release(text)) for name, text in self.packages.items() if name not in replaced))
 
     def extras_besides(self, replaced: Collection[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """List what the extras of its packages require, but of those that are replaced, sorted."""
+        """List the requirements of its packages' extras, sorted, without those of replaced packages."""
         return tuple(sorted((name, lines) for name, lines in self.extras.items() if name not in replaced))
 
     def constraints_on(self, replaced: Collection[str]) -> tuple[str, ...]:
@@ -122,7 +122,7 @@ def is_package(name: str, version: str) -> bool:
 
 
 def _refuse_odd(inventory: Inventory) -> None:
-    """Raise Unreadable for packages and requirements that are none."""
+    """Raise Unreadable for names, versions and requirements that aren't valid."""
     for name, version in inventory.packages.items():
         if not is_package(name, version):
             raise Unreadable(f"{printable(name)} {printable(version)} is no package")
@@ -133,8 +133,8 @@ def _refuse_odd(inventory: Inventory) -> None:
 
 
 def as_release(version: str) -> str:
-    """Give a version of a base as requirements see it: a pre-release, such as a vendor's 2.9.0a0+nv25.09, as what it
-    is on the way to, with its local part. One that isn't PEP 440's is older than any."""
+    """Give a base's version as requirements see it. A pre-release, such as a vendor's 2.9.0a0+nv25.09, counts as its
+    final release, with its local part. A version that isn't PEP 440's is older than any other."""
     try:
         release = Version(version)
     except ValueError:
@@ -144,7 +144,7 @@ def as_release(version: str) -> str:
 
 
 def read_inventory(text: str, place: Place) -> Inventory:
-    """Read the text of an inventory. Raises InputError for one that envspec didn't write."""
+    """Read the text of an inventory. Raises InputError for a text that envspec didn't write."""
     try:
         document: dict[str, Any] = read_toml(text)
         version = document.pop("inventory-version", None)
@@ -192,7 +192,8 @@ _OF_SYSTEM = (("libcudnn", "cuDNN"), ("libnccl", "NCCL"), ("libmpi", "libmpi"), 
 
 
 def sentence(old: Inventory, new: Inventory) -> str:
-    """Say in one line what another base brings: what most depends on with its versions, and how much more."""
+    """Summarise a change of base in one line: the versions that most depends on, and the number of further
+    differences."""
     left = [
         difference
         for difference in differences(old, new)

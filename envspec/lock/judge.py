@@ -110,8 +110,8 @@ def judge(lock: Lock, case: SpecCase | None = None) -> tuple[Finding, ...]:
     """Return what is wrong with a lock; empty when nothing is.
 
     With a spec, every target is judged by what the spec asks for now, whatever the lock records. Without a spec, it is
-    judged by the inputs that the lock records. What today's facts alone give otherwise is a warning: `check` and `lock`
-    take none of both, what installs and exports takes a lock with warnings.
+    judged by the inputs that the lock records. A difference from today's facts alone is a warning. `check` and `lock`
+    accept neither errors nor warnings; commands that install or export accept a lock with warnings.
     """
     of_all = (
         *(flaw for rule in _WHOLE for flaw in rule(lock)),
@@ -148,7 +148,7 @@ def _with_inputs(target: LockedTarget, inputs: TargetInputs) -> LockedTarget:
 
 
 def _facts_of_others(lock: Lock, targets: Iterable[LockedTarget], shared: SpecInputs) -> Iterator[Finding]:
-    """Yield what the facts give otherwise of targets whose GPUs, CUDA or platform the spec changed."""
+    """Yield the differences from today's facts of targets whose GPUs, CUDA or platform the spec changed."""
     for target in targets:
         own, new = lock.target(target.name), target.inputs
         if own and (own.inputs.gpus, own.inputs.cuda, own.inputs.platform) != (new.gpus, new.cuda, new.platform):

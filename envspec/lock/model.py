@@ -214,8 +214,8 @@ class TargetInputs(RecordWithNotes, frozen=True, eq=False):
 
     @property
     def full_python(self) -> str:
-        """The Python that markers and Requires-Python are judged for: the build's, or else the newest, or of a base the
-        oldest that the spec admits."""
+        """The Python that markers and Requires-Python are judged for: the build's, else the newest, else, for a base's
+        own Python, the oldest that the spec admits."""
         if self.python_version is not None:
             return self.python_version
         if self.newest_python is not None:
@@ -270,7 +270,7 @@ class SpecInputs(Struct, frozen=True):
 
     @property
     def brings_python(self) -> bool:
-        """Return whether the lock names the build of Python: not where images or a base have their own."""
+        """Return whether the lock names the build of Python. It doesn't where images or a base have their own."""
         return self.image_python is None and self.base is None
 
 
@@ -296,22 +296,22 @@ class LockedTarget(RecordWithNotes, frozen=True, eq=False):
 
     @property
     def is_past_requires_python(self) -> bool:
-        """Return whether a package's Requires-Python refuses its Python, which the spec accepts. pip wants an option
-        for that; uv heeds none of what is pinned."""
+        """Return whether the spec accepts a package whose Requires-Python refuses the target's Python. pip needs an
+        option for that; uv ignores Requires-Python of pinned packages."""
         python = self.inputs.full_python
         return any(pin.requires_python and not takes_python(pin.requires_python, python) for pin in self.pins)
 
     @property
     def fetched(self) -> tuple[Pin, ...]:
-        """Its pins, and behind them the wheels that its sources are built with, each file once."""
+        """Its pins, then the wheels that its sources are built with, each file once."""
         known = {(pin.index, pin.artifact) for pin in self.pins}
         wheels = {wheel for pin in self.pins for wheel in self.build_wheels(pin)}
         extra_wheels = (pin for pin in wheels if (pin.index, pin.artifact) not in known)
         return (*self.pins, *sorted(extra_wheels, key=lambda pin: (pin.name, pin.version)))
 
     def build_wheels(self, source: Pin) -> tuple[Pin, ...]:
-        """Give the wheels that a source is built with as packages of their own: what is the target's very file from its
-        index, all else from PyPI."""
+        """Give the wheels that a source is built with as packages of their own. A file that the target has too comes
+        from the target's index, any other from PyPI."""
         own = {(pin.name, pin.version, pin.artifact): pin.index for pin in self.pins} if source.built_with else {}
         wheels = (build_pin.pin for build_pin in source.built_with or ())
         return tuple(
@@ -414,7 +414,7 @@ class Lock(RecordWithNotes, frozen=True, eq=False):
         return next((build for build in self.pythons if build.platform == target.inputs.platform), None)
 
     def with_python_versions(self) -> Lock:
-        """Give the lock with the exact Python of each target: its build's, or conda's. One whose images use their
+        """Give the lock with the exact Python of each target: its build's, or conda's. A target whose images use their
         base's Python may get any."""
         of_base = not self.inputs.brings_python
 

@@ -43,7 +43,7 @@ def pinned_versions(target: LockedTarget, read: Mapping[str, WheelBuild]) -> Pin
 
 
 def _published_build(pin: Pin) -> WheelBuild | None:
-    """Give what the table of wheels that were read to their end says of a pin's file. None for one that it lacks."""
+    """Give the build of a pin's file by the table of fully read wheels; None for a file that the table lacks."""
     known = published_code(pin.artifact.sha256) if pin.artifact and pin.is_wheel else None
     return WheelBuild(known.notes, known.code) if known else None
 
@@ -55,9 +55,9 @@ def published_code_in(pin: Pin, cuda: str) -> tuple[str, ...] | None:
 
 
 def judge_by_gpus(spec: Spec, target: Target, locked: LockedTarget) -> tuple[Finding, ...]:
-    """Judge the pins of a locked target by the GPUs and the driver of `target`, which may be others than those that it
-    was locked for: as `lock` did, by the table of wheels and by what it read of the others. Nothing for a target that
-    moved to another CUDA or platform since."""
+    """Judge the pins of a locked target by the GPUs and the driver of `target`, which may differ from those that it was
+    locked for. As in `lock`, the table of wheels counts, and what `lock` read of other wheels. A target that has
+    another CUDA or platform now gets no findings."""
     inputs = locked.inputs
     if inputs.cuda is None or (inputs.cuda, inputs.platform) != (target.cuda, target.platform):
         return ()
@@ -82,8 +82,8 @@ def warnings_of(spec: Spec, lock: Lock) -> tuple[Finding, ...]:
 
 
 def with_fullest_code(targets: Sequence[LockedTarget]) -> tuple[LockedTarget, ...]:
-    """Give targets whose wheels say the same in all that load the same of them: one that was read to its end for the
-    GPUs of one target needn't be for another's."""
+    """Give the targets with the fullest code that is known of each wheel: a wheel that was read to its end for one
+    target's GPUs may have been read in part for another's."""
     known = {
         (pin.artifact, target.inputs.cuda): pin.code
         for target in targets

@@ -50,8 +50,8 @@ class LockConflict(LockError):
 
 
 def with_inventories(lock: Lock, read: Callable[[str], bytes | None], where: str) -> Lock:
-    """Give a lock on a base with the inventories beside it, as far as they are those that it names. `read` gives the
-    content of a file in the lock's folder, `where`. Raises InputError for one that is no inventory."""
+    """Give a lock on a base with those inventories beside it whose digests it names. `read` gives the content of a file
+    in the lock's folder, `where`. Raises InputError for a file that is no inventory."""
     inventories = {}
     for base in lock.bases:
         name = inventory_name(base.platform)
@@ -155,7 +155,7 @@ def _first_difference(written: str, text: str) -> int:
 
 
 def _mishap(text: str, place: Place) -> LockError | None:
-    """Return what git did to a text that can't be read, if that is why."""
+    """Return the error of a text that git made unreadable; None where git isn't the cause."""
     conflict = _CONFLICT.search(text)
     if conflict:
         return LockConflict(

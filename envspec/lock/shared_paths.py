@@ -24,7 +24,7 @@ _VISITS = 5
 
 
 class SharedPath(Struct, frozen=True):
-    """A path, below the folder of Python's packages, and the packages that have it, the one whose content stays last.
+    """A path below the folder of Python's packages, and the packages that have it; the last one's content stays.
     `differs` says whether they have different content there."""
 
     path: str
@@ -97,7 +97,8 @@ def _edges(target: LockedTarget) -> dict[_Node, frozenset[_Node]]:
 
 
 def _depths(children: Mapping[_Node, Sequence[_Node]]) -> dict[_Node, int]:
-    """The depths, below the root, of the packages that lead to a cycle, by the longest way without one."""
+    """Measure the depths, below the root, of the packages that lead to a cycle: the lengths of their longest paths
+    without one."""
     lengths: dict[_Node, list[int]] = {node: [] for node in children}
     stack, path = [(_ROOT, iter(children[_ROOT]))], {_ROOT}
     while stack:
@@ -115,7 +116,7 @@ def _depths(children: Mapping[_Node, Sequence[_Node]]) -> dict[_Node, int]:
 
 def shared_paths(contents: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[SharedPath]:
     """Find the paths that several packages have, by path. `contents` gives each package in the order of installation,
-    with what says the content at each of its paths."""
+    with a mark of the content at each of its paths."""
     owners: dict[str, list[tuple[str, str]]] = {}
     for name, paths in contents:
         for path, content in paths.items():
@@ -126,7 +127,7 @@ def shared_paths(contents: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[
 
 
 def overwrites(shared: Iterable[SharedPath]) -> dict[str, set[str]]:
-    """Give the packages that each one overwrites a file of."""
+    """Give, for each package, the packages whose files it overwrites."""
     under: dict[str, set[str]] = {}
     for path in shared:
         if path.differs:
@@ -136,8 +137,8 @@ def overwrites(shared: Iterable[SharedPath]) -> dict[str, set[str]]:
 
 
 def waves(names: Sequence[str], under: Mapping[str, Collection[str]]) -> list[list[str]]:
-    """Part packages, in the order of installation, into those that may be installed side by side: one that overwrites
-    another's file comes in a later part. `under` gives the packages that each one overwrites."""
+    """Part packages, in the order of installation, into those that may be installed side by side: a package that
+    overwrites another's file comes in a later part. `under` gives, for each package, those that it overwrites."""
     level: dict[str, int] = {}
     for name in names:
         level[name] = max((level[other] + 1 for other in under.get(name, ()) if other in level), default=0)

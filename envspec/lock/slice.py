@@ -61,7 +61,7 @@ def slice_digest(document: dict[str, Any]) -> str:
 
 
 def package_row(pin: Pin) -> dict[str, Any]:
-    """Give what the slice says of one package."""
+    """Return a package's row in the slice."""
     wheels = None if pin.built_with is None else [known_fields(wheel) for wheel in in_order(pin.built_with)]
     return _drop_empty(
         {
@@ -77,8 +77,8 @@ def package_row(pin: Pin) -> dict[str, Any]:
 
 
 def _drop_empty(values: dict[str, Any]) -> dict[str, Any]:
-    """Drop what the lock's file leaves out: what isn't known, what is empty, what is false. A build that gets nothing
-    stays: it is another thing than one of which nothing is known."""
+    """Drop the values that the lock's file leaves out: unknown, empty and false ones. An empty build environment stays:
+    it differs from an unknown one."""
     empty: tuple[object, ...] = ([], {}, False)
     return {
         name: value

@@ -32,7 +32,7 @@ SIGNATURE_NAME = LOCK_NAME + SUFFIX
 
 
 class LockFile(Struct, frozen=True):
-    """A lock as it lies in its folder: what it says, its very bytes, and those of the signature beside it, if any."""
+    """A lock in its folder: the lock, its bytes, and the bytes of its signature, if any."""
 
     lock: Lock
     content: bytes
@@ -84,7 +84,7 @@ class LockFolder:
         return self._with_inventories(loads(text_of(content, self.path), str(self.path)))
 
     def _with_inventories(self, lock: Lock) -> Lock:
-        """Give a lock on a base with the inventories beside it, as far as they are those that it names."""
+        """Give a lock on a base with those inventories beside it whose digests it names."""
         if not lock.bases:
             return lock
         with self._open() as folder:

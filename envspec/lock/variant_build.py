@@ -66,7 +66,7 @@ def architectures_of(variant: WheelVariant) -> tuple[tuple[str, ...], tuple[str,
 
 
 def machine_of(target: TargetInputs, versions: tuple[tuple[str, str], ...] = ()) -> TargetMachine:
-    """Give what a target says of its machines. `versions` are those of the packages that builds are made against."""
+    """Describe the machines of a target. `versions` are those of the packages that builds are made against."""
     return TargetMachine(
         platform=target.platform,
         python=target.python,

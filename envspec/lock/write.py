@@ -89,12 +89,12 @@ def _write_rows(out: list[str], header: str, rows: Iterable[Row]) -> None:
 
 
 def _write_values(out: list[str], values: Mapping[str, object]) -> None:
-    """Write keys with their values, but for those that aren't known or are empty."""
+    """Write keys with their values, except unknown and empty ones."""
     out.extend(f"{name} = {inline(value)}\n" for name, value in values.items() if value not in (None, (), []))
 
 
 def _write_lines(out: list[str], key: str, lines: Collection[str], *, empty: bool = False) -> None:
-    """Write an array of ready TOML values, one a line; without any, nothing or, where `empty` is asked for, `[]`."""
+    """Write an array of ready TOML values, one a line. Without values write nothing, or `[]` if `empty` is set."""
     if empty and not lines:
         out.append(f"{key} = []\n")
     if lines:

@@ -31,8 +31,8 @@ def index_fetcher(
 
 
 def patience_of(settings: Settings, indexes: Mapping[str, str]) -> dict[str, Patience]:
-    """The time-outs of the indexes that `[timeouts]` names, by origin. Of several indexes at one origin, the
-    longest."""
+    """Collect the time-outs of the indexes that `[timeouts]` names, by origin. An origin with many indexes gets the
+    longest one."""
     addresses = {
         "pypi": settings.default_index or "",
         **{name: url for name, url in settings.mirrors.items() if name.partition("/")[0] == "pytorch"},
@@ -53,8 +53,8 @@ def credentials_of(settings: Settings, indexes: Mapping[str, str], env: Mapping[
     """Collect credentials by origin: those inside the URLs of the user's own settings, and uv's variables for named
     indexes.
 
-    `indexes` are a spec's, with the addresses that they have here. Raises InputError where the variables of one are
-    set and the user has bound its name to no such host, or it is at plain http: nothing is sent then.
+    `indexes` are a spec's, with the addresses that they have here. Raises InputError for an index whose variables are
+    set, but whose name the user bound to no such host, and for an index at plain http: nothing is sent then.
     """
     by_origin: dict[str, Credentials] = {}
     own = {*settings.mirrors.values(), settings.default_index}

@@ -103,7 +103,7 @@ def _context(bundle: str | None, _state: object) -> ssl.SSLContext:
 
 
 def _stamp(file: str | None) -> tuple[int, int] | None:
-    """Tell a file or folder from what it was before."""
+    """Return a mark that changes with a file or folder; None without a path."""
     if file is None:
         return None
     status = Path(file).stat()
@@ -200,8 +200,9 @@ class Fetcher:
         return path
 
     def learn_hosts(self, page: str, files: Iterable[str]) -> None:
-        """Wait for the files of a page as long as for the page itself, where the user gave that index a time of its
-        own. Of several indexes whose files one host has, the longest. What the user's own index names is the user's."""
+        """Wait for a page's files as long as for the page itself, where the user gave that index a time-out. A host
+        with the files of many indexes gets the longest time-out. A host that a page of the user's own index names is
+        the user's own too."""
         page_origin = origin_of(split_credentials(page)[0])
         if page_origin in self._own:
             files = tuple(files)
@@ -394,8 +395,8 @@ class Fetcher:
             raise IndexFailure(f"{bare} answered HTTP {status} after {self.retries} retries", hint=_HINT)
 
     def pool(self, url: str, head: float = 0) -> urllib3.PoolManager:
-        """Choose the connections for a URL: through the user's proxy and with the user's certificates. `head` are the
-        seconds that an answer's head may take, where that is more than `first_seconds`."""
+        """Choose the connections for a URL: through the user's proxy and with the user's certificates. `head` is the
+        limit on an answer's head in seconds, if it is more than `first_seconds`."""
         proxy, own = proxy_for(url, self._env), self._patience.get(origin_of(url))
         # the user's own word, where it is more than any index may take
         head = max(self.limits.first_seconds, head, own.seconds if own else 0)
@@ -425,7 +426,7 @@ class Fetcher:
         return {"authorization": login.basic} if login else {}
 
     def login(self, url: str, own: Credentials | None = None) -> Credentials | None:
-        """Give the login that a URL without one gets, `own` or the user's; None where it gets none."""
+        """Return the login for a URL that has none in it: `own` or the user's; None where there is neither."""
         parts = urlsplit(url)
         credentials = own or self._credentials.get(origin_of(url))
         if credentials is None and self._netrc is not None and parts.hostname:
@@ -581,7 +582,7 @@ def _total(response: Any) -> int | None:
 
 
 def reason_of(error: Exception) -> str:
-    """Take the innermost words of urllib3's error, which say what happened rather than where in the pool."""
+    """Return the text of the innermost cause of urllib3's error: the outer ones name the pool, not the failure."""
     cause: BaseException = error
     while True:
         inner = getattr(cause, "reason", None) or cause.__cause__

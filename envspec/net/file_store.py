@@ -84,7 +84,8 @@ class FileStore(Struct, frozen=True):
         return FileStore(settings.cache() / ARTIFACTS, fetcher, shared / ARTIFACTS if shared else None)
 
     def find(self, expected: WantedFile) -> Path | None:
-        """A file that was fetched before, None otherwise. Its hash isn't taken again (`verified`). Raises OSError."""
+        """Find a file that was fetched before; None without one. Its hash isn't computed again (`find_and_verify` does
+        that). Raises OSError."""
         place = self._place(expected)
         if _is_there(place, expected):
             touch(place.parent)
@@ -101,7 +102,8 @@ class FileStore(Struct, frozen=True):
         return place if not any(strangers) and _is_there(place, expected) else None
 
     def find_and_verify(self, expected: WantedFile) -> Path | None:
-        """The same, its hash taken again; one that has changed goes. Raises OSError."""
+        """Find a file as `find` does, and compute its hash again; a file that has changed is removed. Raises
+        OSError."""
         place = self.find(expected)
         if place is not None and sha256_of(place) != expected.sha256:
             if self.shared is not None and place.is_relative_to(self.shared):
@@ -118,7 +120,7 @@ class FileStore(Struct, frozen=True):
         on_bytes: OnBytes = lambda count: None,
         on_wait: Callable[[], None] = lambda: None,
     ) -> Path:
-        """Fetch a file, going on with what an interrupted run had of it.
+        """Fetch a file, or the rest of it after an interrupted run.
 
         `on_wait` is called before waiting for another process that fetches the same one. Raises IndexFailure for a file
         that isn't there, has another hash or size, or holds what no such file may hold; OSError.
@@ -152,8 +154,8 @@ class FileStore(Struct, frozen=True):
     def fetch_unknown(self, url: str, file: str, known: KnownFile | None = None) -> KnownFile:
         """Fetch a file of which only the URL is known, and keep it under the hash that it turns out to have.
 
-        `known` is what it was when it was kept before: a server that has nothing else by its ETag isn't made to send
-        it again. Raises IndexFailure for one that isn't there or holds what no such file may hold; OSError.
+        `known` are the facts of an earlier fetch: a server whose ETag is still the same doesn't send the file again.
+        Raises IndexFailure for a file that doesn't exist or holds what no such file may hold; OSError.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         part = self.folder / f"{hashlib.sha256(split_credentials(url)[0].encode()).hexdigest()}.part"
@@ -209,7 +211,7 @@ class FileStore(Struct, frozen=True):
         return self.folder / expected.sha256 / expected.file
 
     def _read(self, url: str, out: BinaryIO, expected: WantedFile, on_bytes: OnBytes) -> None:
-        """Append what the file at `url` has beyond what is there."""
+        """Append the rest of the file at `url` to the part that `out` has."""
         most = self._most(expected.file) if expected.size is None else expected.size
         if out.tell() > most:
             _empty(out)
@@ -243,7 +245,7 @@ def _is_there(place: Path, expected: WantedFile) -> bool:
 
 @contextmanager
 def _hold_part(part: Path, on_wait: Callable[[], None]) -> Iterator[BinaryIO]:
-    """The part of a file, opened for appending, held until the block ends. One without anything in it goes."""
+    """Open the part of a file for appending, and hold it until the block ends. An empty part is removed."""
     if has_flock():
         yield from _hold_open_part(part, on_wait)
         return
@@ -286,8 +288,8 @@ def _write(out: BinaryIO, piece: bytes) -> None:
 
 
 def _digest(out: BinaryIO) -> str:
-    """Give the sha256 of what lies on disk of a file that was written. Raises OSError, also for what the system took
-    and couldn't write."""
+    """Compute the sha256 of a written file from disk. Raises OSError, also for bytes that the system accepted and
+    couldn't write."""
     # a network's file system says so when a descriptor is closed (close(2))
     os.close(os.dup(out.fileno()))
     return sha256_of(Path(out.name))
@@ -325,7 +327,7 @@ def refuse_unfit(path: Path, file: str) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """The sha256 of a file, in hex. Raises NotPlain, OSError."""
+    """Compute the sha256 of a file, in hex. Raises NotPlain, OSError."""
     digest = hashlib.sha256()
     with open_plain(path, links_out=True) as file:
         while block := file.read(_PIECE):

@@ -89,7 +89,7 @@ class ProvenanceStore(Struct, frozen=True):
     fetcher: Fetcher
 
     def publisher(self, url: str, sha256: str) -> Claimed | None:
-        """Give who published a file, by the place that its page names; None where none is named. Raises
+        """Return the publisher of a file by the attestations that its page names; None where there is none. Raises
         IndexFailure."""
         key = hashlib.sha256(f"{split_credentials(url)[0]} {sha256}".encode()).hexdigest()
         path = self.folder / f"publishers-v{_SCHEMA}" / key[:2] / f"{key[2:]}.json"

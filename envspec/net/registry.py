@@ -272,8 +272,8 @@ class Registries:
         return computed
 
     def endpoint(self, image: ImageAddress, *, writing: bool = False) -> RegistryEndpoint:
-        """Give the address of an image: that of the registry's mirror where there is one; what is written passes it by.
-        Raises InputError for a mirror that isn't an address."""
+        """Return the address of an image: the registry's mirror if there is one, except for writing. Raises InputError
+        for a mirror that isn't an address."""
         mirror = None if writing else self._mirrors.get(image.registry)
         if mirror:
             bare, login = split_credentials(mirror)

@@ -34,7 +34,7 @@ class RemoteFile(io.RawIOBase):
     """A file of `total` bytes at a URL, of which the last ones are here already.
 
     Whoever reads on and on is given twice as much at a time, up to 2 MiB. `fetched` counts the bytes that came. All
-    parts together have `whole_seconds`, and the time that `bytes_per_second` gives what came. Reading raises
+    parts together may take `whole_seconds`, and the time of the received bytes at `bytes_per_second`. Reading raises
     IndexFailure, and DamagedFile for more at once than an archive's list of entries may have.
     """
 
@@ -94,8 +94,9 @@ class RemoteFile(io.RawIOBase):
 
 
 def open_tail(fetcher: Fetcher, url: str, most: int) -> Reply:
-    """Fetch the last bytes of a file, or the whole file of at most `most` bytes where it is shorter than them and the
-    server strict. A server without ranges gives an empty body. Raises IndexFailure, for a file that isn't there too."""
+    """Fetch the last bytes of a file, or the whole file, of at most `most` bytes, where a strict server refuses a range
+    that is longer than the file. A server without ranges gives an empty body. Raises IndexFailure, also for a file that
+    doesn't exist."""
     tail = fetcher.range(url, None, TAIL)
     if tail.status == 416:
         tail = fetcher.get(url, limit=most)

@@ -123,8 +123,8 @@ class Repository:
         return answer.status == 201
 
     def upload(self, digest: str, file: IO[bytes], size: int, on_bytes: OnBytes = lambda count: None) -> None:
-        """Send a blob of `size` bytes, in pieces, all tries within one limit, which bytes put off. `on_bytes` is told
-        of what came, and of less than nothing where that is lost. Raises IndexFailure, OSError."""
+        """Send a blob of `size` bytes in pieces. All tries share one time limit, which each sent byte extends.
+        `on_bytes` gets the number of bytes sent, negative for bytes that were lost. Raises IndexFailure, OSError."""
         come = taken = 0
         with deadline(_seconds(_CHUNK)) as whole, whole.holds():
             latest = whole.ends
@@ -184,8 +184,8 @@ class Repository:
         self._judge(answer, (201,), f"manifests/{reference}")
 
     def _send_piece(self, place: str, piece: bytes, at: int) -> tuple[str, int]:
-        """Send one piece of an upload; give the upload's next address and how much the registry has. What broke off
-        goes on from where the registry says that it is."""
+        """Send one piece of an upload; give the upload's next address and how much the registry has. A broken upload
+        resumes at the offset that the registry gives."""
         headers = {
             "Content-Type": "application/octet-stream",
             "Content-Range": f"{at}-{at + len(piece) - 1}",
@@ -252,8 +252,8 @@ class Repository:
     def _ask_again(
         self, method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
     ) -> _Answer:
-        """Send a request that can be repeated, some times where a registry that did answer before doesn't, all within
-        one limit. Raises IndexFailure."""
+        """Send a repeatable request, and try again where a registry that answered before doesn't, all within one time
+        limit. Raises IndexFailure."""
         with deadline(_seconds(len(body or b""))) as whole, whole.holds():
             for _ in range(_TRIES - 1):
                 try:

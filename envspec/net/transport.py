@@ -295,7 +295,7 @@ class Patience(Struct, frozen=True):
     seconds: float
 
     def gave_up(self, url: str) -> IndexFailure:
-        """The message about an index that sent nothing for so long."""
+        """Make the failure of an index that sent nothing for this time."""
         return IndexFailure(
             f"{url} is given up: the index {self.name!r} sent nothing for {self.seconds:g} s",
             hint=f"[timeouts] {self.name} in envspec's configuration says how long to wait",
@@ -305,8 +305,8 @@ class Patience(Struct, frozen=True):
 def retries(
     count: int, url: str, left: Callable[[], float], sleep: Callable[[float], None] = time.sleep
 ) -> urllib3.Retry:
-    """So many more tries, each after a growing pause, or after the one that the server asks for (`Retry-After`, RFC
-    9110 §10.2.3, in seconds or as a date).
+    """Make urllib3's rule for `count` more tries, each after a growing pause, or after the pause that the server asks
+    for (`Retry-After`, RFC 9110 §10.2.3, in seconds or as a date).
 
     `left` gives the seconds that the request still has. A server that asks to wait for more is given up at once: the
     request then raises IndexFailure. `url` is for the message, without credentials.
@@ -342,9 +342,10 @@ def retries(
 
 
 def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
-    """The proxy to ask for a URL, credentials and all; None to ask directly, as this machine itself always is.
+    """Choose the proxy for a URL, with its credentials; None for a direct connection, which this machine itself always
+    gets.
 
-    Raises InputError for one that speaks no HTTP.
+    Raises InputError for a proxy that isn't HTTP.
     """
     parts = urlsplit(url)
     if is_loopback(url) or _is_direct(parts.hostname or "", env.get("no_proxy") or env.get("NO_PROXY") or ""):
@@ -357,7 +358,7 @@ def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
 
 
 def through(proxy: str, options: Mapping[str, Any]) -> urllib3.ProxyManager:
-    """Connections through a proxy, with the login that its address has."""
+    """Make connections through a proxy, with the login in its address."""
     import urllib3
     from urllib3.util import make_headers
 

@@ -66,7 +66,7 @@ def choose(
 
 
 def remark(spec: Spec, target: LockedTarget, machine: LocalMachine) -> str | None:
-    """The remark on a target that the user named, and that isn't known to run here; None where it is."""
+    """Return the remark on a target that the user named and that may not run here; None for a target that runs."""
     if target.inputs.cuda and not machine.capabilities:
         return _NOT_JUDGED
     return misfit(spec, target, machine)

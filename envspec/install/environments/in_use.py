@@ -88,8 +88,8 @@ _FILE = f"{RECORDS}/running"
 
 
 def hold(prefix: str) -> bool:
-    """Hold an environment until this process and the program that takes its place have ended. False where it is about
-    to be removed, and has to be made again. A system without such locks lets every run pass."""
+    """Hold an environment until this process and the program that takes its place have ended. Returns False where it is
+    about to be removed, and has to be made again. A system without such locks lets every run pass."""
     if not has_flock():
         return True
     try:
@@ -115,8 +115,8 @@ def hold(prefix: str) -> bool:
 
 @contextmanager
 def keep_free(prefix: Path) -> Iterator[bool]:
-    """Keep programs from starting in an environment for a block. Gives False where one runs in it, or another envspec
-    is making it."""
+    """Keep programs from starting in an environment for a block. Yields False where a program runs in it, or another
+    envspec is making it."""
     if not has_flock():
         yield True
         return
@@ -167,8 +167,8 @@ def _is_ours(folder: OpenFolder, name: str) -> bool:
 
 
 def remove_environments(folder: OpenFolder, entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
-    """Take environments away in which no program runs. Gives those that are gone, and why others aren't, a line
-    each."""
+    """Remove the environments in which no program runs. Returns the removed ones, and a line for each that stays, with
+    the reason."""
     gone: list[Entry] = []
     reasons: list[str] = []
     for entry in entries:

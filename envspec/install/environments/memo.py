@@ -39,7 +39,7 @@ _SKIPPED = ("__pycache__", "node_modules", "build", "dist")
 
 
 def key_of(spec: str, locks_dir: str | None, target: str | None, env: Mapping[str, str]) -> str:
-    """Name the question: a spec (absolute path), the folder of its locks, a target, and this machine."""
+    """Return the key of a question: a spec (absolute path), the folder of its locks, a target, and this machine."""
     values = {name: env.get(name) for name in _ASKED}
     values |= {name: os.path.abspath(value) for name in _RELATIVE if (value := values[name])}
     values["SLURM_JOB_ID"] = "a job" if values["SLURM_JOB_ID"] else None
@@ -98,9 +98,9 @@ def remember(cache: str, key: str, ready: Ready, sources: Sources) -> None:
 
 
 def digest_of(path: str) -> str | None:
-    """Compute a plain file's digest; None where there is none to be read. Of a folder it is the time at which a name in
-    it last came or went: installing a package, or another version of it, does that. Never waits, as for the writer of a
-    pipe; the end of a file that is longer than any of these counts by its size and time alone."""
+    """Compute a plain file's digest; None for a file that can't be read. A folder's digest is the time at which a name
+    was last added or removed, as by installing a package or another version of it. Never waits, as for the writer of a
+    pipe. The end of an unusually long file counts by the file's size and time alone."""
     try:
         if os.path.isdir(path):
             return str(os.stat(path).st_mtime_ns)
@@ -117,8 +117,8 @@ def digest_of(path: str) -> str | None:
 
 
 def tree_of(path: str) -> str | None:
-    """Compute a digest of a folder's files by their names, sizes and times: what builds it sees changed, or not. None
-    where it has too many."""
+    """Compute a digest of a folder's files by their names, sizes and times: it changes with the inputs of a build. None
+    for a folder with too many files."""
     files: list[tuple[str, int, int]] = []
     folders = [path]
     while folders:

@@ -24,8 +24,8 @@ _OLDEST_NUMPY = (1, 19)
 
 
 def wrong_build_environments(case: LockedCase) -> Iterator[Finding]:
-    """Yield what can't be a build's environment: one of what isn't built, what isn't a wheel for the target, and what
-    makes the build another than the target's."""
+    """Yield the flaws of build environments: an environment of a package that isn't built, a file that isn't a wheel
+    for the target, and a wheel that makes the build unlike the target."""
     pins = {pin.name: pin for pin in case.target.pins}
     for pin in case.target.pins:
         if pin.built_with is None:
@@ -46,8 +46,8 @@ def wrong_build_environments(case: LockedCase) -> Iterator[Finding]:
 
 
 def missing_build_environments(case: LockedCase, against_lock: frozenset[str]) -> Iterator[Finding]:
-    """Yield the sources that are built, and of which the lock doesn't say with what. `against_lock` names those that
-    are built against the lock's own packages."""
+    """Yield the built sources whose build environment the lock lacks. `against_lock` names the sources that are built
+    against the lock's own packages."""
     for pin in case.pins("pip"):
         if pin.is_wheel or pin.name in against_lock:
             continue
@@ -57,8 +57,8 @@ def missing_build_environments(case: LockedCase, against_lock: frozenset[str]) -
 
 
 def unlike_target(wheel: BuildPin, pins: Mapping[str, Pin], cuda: str | None) -> str | None:
-    """Say what makes a wheel of a build another than the target has, by whose name and for whose CUDA `pins` are; None
-    for one that doesn't shape what is built.
+    """Return how a wheel of a build environment differs from the target, whose pins, by name, and CUDA are given; None
+    where it may differ.
 
     torch, its companions and compiler are the target's very files; so is all that the target has from another index
     than PyPI. NVIDIA's packages have its versions and CUDA. NumPy is the target's or an older one of its major, for

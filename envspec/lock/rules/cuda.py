@@ -165,7 +165,7 @@ def wrong_variants(case: LockedCase) -> Iterator[Finding]:
     """Yield variants that contradict themselves, that the target's machines don't support, and those for CPUs in a CUDA
     target, unless the spec accepts them.
 
-    Of namespaces whose values a release lists itself, only the index knows more.
+    Only the index can judge namespaces whose values a release lists itself.
     """
     inputs = case.target.inputs
     for pin in case.target.pins:

@@ -61,16 +61,16 @@ def wrong_marks(case: LockedCase) -> Iterator[Finding]:
 
 
 def with_todays_names(target: LockedTarget) -> LockedTarget:
-    """Give a target with the PyPI names that the table has for its conda packages now; the very target where the lock
-    has these, or the names of before the table had the package."""
+    """Give a target with today's PyPI names of its conda packages. The result is the target itself where the lock has
+    these names, or those from before the table had the package."""
     changed = {pin: replace(pin, provides=right) for pin in target.pins if (right := _todays_names(pin)) is not None}
     pins = tuple(changed.get(pin, pin) for pin in target.pins) if changed else target.pins
     return replace(target, pins=pins) if changed else target
 
 
 def wrong_code(case: LockedCase) -> Iterator[Finding]:
-    """Yield code for GPUs on what is no wheel of a target for CUDA, and code that the table of wheels has otherwise of
-    that very file. Of one that was read in part, the table may know more."""
+    """Yield GPU code of a package that isn't a wheel of a CUDA target, and GPU code that differs from the table of
+    wheels. The table may know more of a wheel that was read in part."""
     cuda = case.target.inputs.cuda
     for pin in case.target.pins:
         if not pin.code:
@@ -98,7 +98,7 @@ def _todays_names(pin: Pin) -> tuple[str, ...] | None:
 
 
 def other_names(case: LockedCase, severity: Severity) -> Iterator[Finding]:
-    """Yield the conda packages whose PyPI names are others today."""
+    """Yield the conda packages whose PyPI names differ today."""
     for pin in case.pins("conda"):
         if (right := _todays_names(pin)) is not None:
             names, locked = (", ".join(provided) or "nothing" for provided in (right, pin.provides))
@@ -107,8 +107,9 @@ def other_names(case: LockedCase, severity: Severity) -> Iterator[Finding]:
 
 
 def other_target_facts(case: LockedCase, severity: Severity) -> Iterator[Finding]:
-    """Yield what the tables give otherwise of a target: its GPUs give the architectures, CUDA and the GPUs give the
-    driver floor. A floor without CUDA, or architectures without GPUs, no table ever gave: an error."""
+    """Yield a target's differences from today's tables: the architectures of its GPUs, and the lower bound of the
+    driver for its CUDA and GPUs. A bound without CUDA, or architectures without GPUs, is an error: no table ever gave
+    it."""
     target, inputs = case.target, case.target.inputs
     if not (inputs.cuda or inputs.gpus or target.architectures or target.driver_floor):
         return
@@ -126,8 +127,8 @@ def other_target_facts(case: LockedCase, severity: Severity) -> Iterator[Finding
 
 
 def strictest(target: LockedTarget) -> LockedTarget:
-    """Give a target with the stricter of what its lock and today's tables say: the newer driver, and the architectures
-    that both name; those of one side, today's first, where both name none together."""
+    """Give a target with the stricter values of its lock and today's tables: the newer driver, and the architectures
+    that both name. Where they have none in common, today's count, else the lock's."""
     inputs = target.inputs
     right, locked = architectures(inputs.gpus), target.architectures
     both = tuple(architecture for architecture in right if architecture in locked) or right or locked
@@ -166,7 +167,7 @@ def two_hashes(lock: Lock) -> Iterator[Finding]:
 
 
 def wrong_pythons(lock: Lock) -> Iterator[Finding]:
-    """Yield the builds of Python that no target gets, a second one for a platform, and files that aren't of theirs."""
+    """Yield the builds of Python that no target gets, a platform's second build, and files of another build."""
     seen: set[str] = set()
     for python in lock.pythons:
         users = [target for target in lock if lock.python(target) == python]
@@ -198,7 +199,7 @@ def wrong_pythons(lock: Lock) -> Iterator[Finding]:
 
 
 def wrong_bases(lock: Lock) -> Iterator[Finding]:
-    """Yield the platforms whose base's inventory isn't locked, or doesn't lie beside the lock as it was locked."""
+    """Yield the platforms whose base's inventory isn't locked, or isn't beside the lock as it was locked."""
     used = {target.inputs.platform for target in lock} if lock.inputs.base else set()
     for platform in sorted({*used, *(base.platform for base in lock.bases)}):
         names = tuple(target.name for target in lock if target.inputs.platform == platform) or tuple(
@@ -223,7 +224,7 @@ def _is_file_of(python: LockedPython) -> bool:
 
 
 def _unlike_the_table(python: LockedPython) -> str | None:
-    """Say what envspec's table of builds has otherwise. What came after the table it can't tell."""
+    """Return how a build differs from envspec's table of builds. The table can't judge builds that came after it."""
     known = sha256_of(python.platform, python.version, python.build)
     if known is None:
         return f"there is no {python.file}" if reaches(python.build) else None

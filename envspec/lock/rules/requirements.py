@@ -103,7 +103,7 @@ def stray_pins(case: LockedCase) -> Iterator[Finding]:
 
 
 def conda_duplicates(case: LockedCase) -> Iterator[Finding]:
-    """Yield the pip pins of what conda installs already, or what the base has: pip counts it as installed."""
+    """Yield the pip pins of packages that conda installs already or the base has: pip counts them as installed."""
     of_base = dict(case.target.provided)
     for pin in case.pins("pip"):
         if pin.name in of_base:
@@ -180,8 +180,8 @@ def names_source(url: str, pin: Pin) -> bool:
 
 
 def pinned_address(pin: Pin) -> Address | None:
-    """Return where a pin of git or a URL comes from; None for one of an index, and for an address that can't be told
-    from others."""
+    """Return the address of a pin from git or a URL; None for a pin from an index, and for an address that can't be
+    parsed."""
     try:
         if pin.git:
             address = parse_address(f"git+{pin.git.address}")
@@ -198,8 +198,8 @@ def pinned_address(pin: Pin) -> Address | None:
 
 
 def unnamed_sources(case: LockedCase) -> Iterator[Finding]:
-    """Yield the packages from git or a URL that neither the spec names nor a package out of a repository that the spec
-    names, which may name others beside it, at the spec's commit if it names one."""
+    """Yield the packages from git or a URL whose source nothing permits. The spec may name any source. A package from a
+    repository of the spec may name others in that repository, at the spec's commit if the spec names one."""
     naming: dict[Node, list[tuple[Edge, str]]] = {}
     for edge in case.edges:
         if edge.kind == "pip" and "@" in edge.requirement and (url := published_requirement(edge.requirement).url):
@@ -234,8 +234,8 @@ def _is_beside(edge: Edge, case: LockedCase, repositories: Sequence[Address]) ->
 
 
 def built_sources(case: LockedCase) -> Iterator[Finding]:
-    """Yield the sources that allow-source doesn't name, but for those of indexes whose build runs no code of theirs;
-    and what is called so and isn't one of these."""
+    """Yield the sources that allow-source doesn't name, except an index's inert sources, whose build runs no code of
+    their own; and the packages that the lock calls inert though they aren't such sources."""
     for pin in case.target.pins:
         needs_none = pin.kind == "conda" or pin.is_wheel or pin.name in case.shared.allow_source
         if pin.is_inert and (needs_none or pin.url):
@@ -290,8 +290,8 @@ def _indexes(case: LockedCase, pin: Pin) -> tuple[str, ...]:
 def flaws(lock: Lock) -> Iterator[Finding]:
     """Yield the corrections that no reading of a wheel of the lock gives, and the pins that one of them rules out.
 
-    A wheel that isn't pinned and a package that is missing are errors. What may be read and a version that the
-    requirements themselves admit are warnings.
+    A wheel that isn't pinned and a package that is missing are errors. A reading that today's facts rule out, and a
+    version that the requirements themselves admit, are warnings.
     """
     every = tuple(target.name for target in lock)
     by_name = [(target, {pin.name: pin for pin in target.pins if pin.kind == "pip"}) for target in lock]
@@ -335,7 +335,7 @@ def _breaks(correction: LockedCorrection, bound: WheelBound, target: LockedTarge
 
 
 def wrong_edges(case: LockedCase) -> Iterator[Finding]:
-    """Yield the sources whose edges aren't those that the spec states of them."""
+    """Yield the sources whose dependencies aren't those that the spec states."""
     metadata = case.target.inputs.metadata
     if not metadata:
         return

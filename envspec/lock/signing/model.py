@@ -27,7 +27,7 @@ class Signer(Struct, frozen=True):
 
 
 def signed_thing(namespace: str) -> str:
-    """Say what is signed in a namespace: "lock", "report"."""
+    """Name the kind of document that is signed in a namespace: "lock", "report"."""
     return namespace.removeprefix("envspec-")
 
 

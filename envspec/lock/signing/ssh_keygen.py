@@ -41,12 +41,12 @@ def sign(content: bytes, key: Path, namespace: str) -> bytes:
 def signer_of(
     content: bytes, signature: bytes | None, namespace: str, allowed: str | None, revoked: bytes | None = None
 ) -> Signer | Finding:
-    """Say who made a signature, by the text of an allowed_signers file, or why that can't be said. The time that counts
-    is now: nothing proves an earlier one. With None, any right signature will do, and its signer has no name. `revoked`
-    is a revocation file: a KRL, or public keys (ssh-keygen(1), KEY REVOCATION LISTS).
+    """Return the signer of a signature, by the text of an allowed_signers file, or a finding where there is none. Keys
+    must be valid now: nothing proves an earlier time. If `allowed` is None, any right signature will do, and its signer
+    has no name. `revoked` is a revocation file: a KRL, or public keys (ssh-keygen(1), KEY REVOCATION LISTS).
 
-    A signature is wrong that is damaged, of another purpose, or of other content: what it signs may have changed since.
-    One is foreign whose key may not sign.
+    A signature is wrong if it is damaged, of another purpose or of other content: the signed content may have changed
+    since. A signature is foreign if its key may not sign.
 
     Raises ToolError, StorageError.
     """
@@ -119,7 +119,7 @@ def _run(
 
 
 def _reason(ran: subprocess.CompletedProcess[bytes]) -> str:
-    """Return ssh-keygen's reason: its first line that is one."""
+    """Return ssh-keygen's reason: its first line of output that gives one."""
     output = ran.stderr.decode(errors="replace").splitlines()
     lines = [line.strip() for line in output if line.strip() and not line.startswith("Signing ")]
     return lines[0].removeprefix("Signature verification failed: ") if lines else f"exit code {ran.returncode}"
