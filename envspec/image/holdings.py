@@ -155,7 +155,7 @@ def take_stock(
         folders,
         _glibc(files),
         _libraries(files.paths, (*_PLACES, posixpath.join(prefix, "lib"), *folders, *named)),
-        dict(_told_variables(variables)),
+        dict(_listed_variables(variables)),
         tuple(_constraints(files)),
         packages,
         requires,
@@ -174,7 +174,7 @@ def _variables_of_scripts(files: BaseFiles) -> dict[str, str]:
     return variables
 
 
-def _told_variables(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _listed_variables(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Choose the variables that an inventory lists: an image's variables may hold anything, secrets too."""
     for name, text in variables.items():
         if name in _OTHERS or (_VERSIONS.fullmatch(name) and _VALUES.fullmatch(text)):

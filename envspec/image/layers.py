@@ -196,7 +196,7 @@ def layer_of(kind: str, name: str) -> str:
 
 def layer_plans(inputs: LayerInputs) -> tuple[LayerPlan, ...]:
     """List the layers of a target's image, from the bottom; none of them is empty. Raises InputError."""
-    files = tuple(_carried_entry(path, text) for path, text in inputs.carried.items())
+    files = tuple(_runtime_entry(path, text) for path, text in inputs.carried.items())
     if inputs.plan.on_base:
         # OCI's whiteouts count for the layers below: image-spec, layer.md
         gone = [text_entry("{}/.wh.{}".format(*posixpath.split(path)), "") for path in inputs.gone]
@@ -222,10 +222,10 @@ def layer_plans(inputs: LayerInputs) -> tuple[LayerPlan, ...]:
 
 def package_layers(inputs: LayerInputs) -> Iterable[LayerPlan]:
     """List the layers of packages, from the bottom."""
-    whose = _whose(inputs)
+    owners = _owners_of_paths(inputs)
     for name in PACKAGES:
         pins = [pin for pin in in_install_order(inputs.target) if layer_of(pin.kind, pin.name) == name]
-        part = [_carried_entry(SliceParts.path(name), inputs.parts[name])] if name in inputs.parts else []
+        part = [_runtime_entry(SliceParts.path(name), inputs.parts[name])] if name in inputs.parts else []
         key: list[Any] = [
             inputs.scheme.prefix,
             inputs.plan.python,
@@ -233,15 +233,15 @@ def package_layers(inputs: LayerInputs) -> Iterable[LayerPlan]:
             *sorted(_identity(pin, inputs.built) for pin in pins),
         ]
         key += [_content(entry) for entry in part]
-        key += sorted(map(list, whose[name].items())) if name in whose else []
+        key += sorted(map(list, owners[name].items())) if name in owners else []
         around = name == "python" and inputs.plan.on_base is None
         if around:
             key += [inputs.python.key if inputs.python else "conda", bool(inputs.plan.explicit)]
         if pins or around:
-            yield _layer(name, key, partial(_packages, inputs, pins, part, whose.get(name, {}), around=around))
+            yield _layer(name, key, partial(_packages, inputs, pins, part, owners.get(name, {}), around=around))
 
 
-def _whose(inputs: LayerInputs) -> Mapping[str, Mapping[str, str]]:
+def _owners_of_paths(inputs: LayerInputs) -> Mapping[str, Mapping[str, str]]:
     """Give, by layer, the owner of each path at which packages have different content. The owner is empty, and the
     layer leaves the path out, where the package that is installed last is in a layer below."""
     site, root = inputs.scheme.site, inputs.scheme.root
@@ -256,16 +256,16 @@ def _whose(inputs: LayerInputs) -> Mapping[str, Mapping[str, str]]:
         elif inputs.conda:
             files = inputs.conda.records[pin.name][1]["files"]
             contents.append((owner, {f"{root}/{path}": pin.name for path in files}))
-    whose: dict[str, dict[str, str]] = {}
+    owners: dict[str, dict[str, str]] = {}
     for shared in shared_paths(contents):
         for owner in shared.owners if shared.differs else ():
             above = layers[owner] > layers[shared.owners[-1]]
-            whose.setdefault(PACKAGES[layers[owner]], {})[shared.path] = "" if above else owner
-    return whose
+            owners.setdefault(PACKAGES[layers[owner]], {})[shared.path] = "" if above else owner
+    return owners
 
 
 def _packages(
-    inputs: LayerInputs, pins: Sequence[Pin], part: Sequence[LayerEntry], whose: Mapping[str, str], *, around: bool
+    inputs: LayerInputs, pins: Sequence[Pin], part: Sequence[LayerEntry], owners: Mapping[str, str], *, around: bool
 ) -> Iterable[LayerEntry]:
     yield from part
     if around and inputs.python:
@@ -274,7 +274,7 @@ def _packages(
     if around and inputs.conda:
         yield history_entry(inputs.scheme.root)
     entries = package_entries(pins, inputs.scheme, inputs.wheels, inputs.conda, inputs.built)
-    yield from (entry for entry in entries if whose.get(entry.path) != "")
+    yield from (entry for entry in entries if owners.get(entry.path) != "")
 
 
 def package_entries(
@@ -304,7 +304,7 @@ def project_entries(wheel: Path | None, plan: Plan, scheme: Scheme) -> Iterable[
     return wheel_entries(wheel, Pin("pip", plan.project.name, "0", "own", None), scheme)
 
 
-def _carried_entry(path: str, text: str) -> LayerEntry:
+def _runtime_entry(path: str, text: str) -> LayerEntry:
     return text_entry(f"{CARRIED.strip('/')}/{path}", text, PROGRAM)
 
 

@@ -128,7 +128,7 @@ _LEAST = (4, 5)
 _OPTIONS = {"zstd": ("-comp", "zstd", "-Xcompression-level", "3"), "gzip": ("-comp", "gzip")}
 """What packs the blocks, by one of `compress.KINDS`."""
 _BLOCK = "131072"
-_TOLD = 600
+_SHOWN_CHARACTERS = 600
 _GET = "install squashfs-tools 4.5 or newer (apt install squashfs-tools; on conda-forge: squashfs-tools)"
 
 
@@ -179,7 +179,7 @@ def write_squashfs(
                 raise
         if running.returncode or not os.fstat(out.fileno()).st_size:
             output.seek(0)
-            message = " ".join(redact(output.read().decode("utf-8", "replace")).split())[-_TOLD:]
+            message = " ".join(redact(output.read().decode("utf-8", "replace")).split())[-_SHOWN_CHARACTERS:]
             raise ToolError(f"{MKSQUASHFS} can't write the file: {message}", hint=f"see what it needs here, or {_GET}")
 
 
@@ -199,7 +199,7 @@ def build_sif(archive: Path, sif: Path, env: Mapping[str, str], epoch: int) -> b
     # mksquashfs takes the times of its own tables from there
     done = programs.run(command, {**env, "SOURCE_DATE_EPOCH": str(epoch)})
     if done.returncode or not sif.is_file():
-        message = " ".join(redact(done.stderr.decode(errors="replace")).split())[-_TOLD:]
+        message = " ".join(redact(done.stderr.decode(errors="replace")).split())[-_SHOWN_CHARACTERS:]
         raise ToolError(f"{os.path.basename(program)} can't build the SIF: {message}", hint="see what it needs here")
     return bool(more)
 

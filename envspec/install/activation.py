@@ -56,16 +56,16 @@ class SiteModules(Struct, frozen=True):
         )
 
 
-_TOLD = f"envspec: PYTHONPATH is unset here: its modules came before the lock's. {KEEP_PYTHONPATH}=1 keeps it."
+_UNSET_NOTE = f"envspec: PYTHONPATH is unset here: its modules came before the lock's. {KEEP_PYTHONPATH}=1 keeps it."
 _UNSET = (
     f'if [ -z "${{{KEEP_PYTHONPATH}:-}}" ]; then',
-    f'    if [ -n "$PYTHONPATH" ]; then echo {shlex.quote(_TOLD)} >&2; fi',
+    f'    if [ -n "$PYTHONPATH" ]; then echo {shlex.quote(_UNSET_NOTE)} >&2; fi',
     "    unset PYTHONPATH",
     "fi",
 )
 _FISH_UNSET = (
     f'if test -z "${KEEP_PYTHONPATH}"',
-    f'    test -n "$PYTHONPATH"; and echo "{_TOLD}" >&2',
+    f'    test -n "$PYTHONPATH"; and echo "{_UNSET_NOTE}" >&2',
     "    set -e PYTHONPATH",
     "end",
 )

@@ -13,7 +13,7 @@ from envspec.lock.model import Lock
 
 SEARCH = "/usr/local/bin:/usr/bin:/bin"
 """PATH before a site's own start files set theirs."""
-_KEPT = ("HOME", "USER", "LOGNAME", "LANG", "TERM", "LMOD_SYSTEM_NAME", "LMOD_CONFIG_DIR")
+_OF_THE_USER = ("HOME", "USER", "LOGNAME", "LANG", "TERM", "LMOD_SYSTEM_NAME", "LMOD_CONFIG_DIR")
 _SECONDS = 120.0
 _NO_MODULE, _NO_LOAD = 71, 72
 # the site's start files, without the user's own; `module use` of the user's counts. Lmod's `load` tells of a failure
@@ -33,7 +33,7 @@ def load_modules(names: str, env: Mapping[str, str]) -> dict[str, str]:
     """Give the variables of a clean shell in which these modules, words with spaces between, are loaded. `env` is this
     process's environment; only the variables of the user's identity, and MODULEPATH, count. Raises InputError for a
     module that can't be loaded, ToolError."""
-    own = {name: env[name] for name in _KEPT if name in env} | {"PATH": SEARCH}
+    own = {name: env[name] for name in _OF_THE_USER if name in env} | {"PATH": SEARCH}
     words = ("bash", "--noprofile", "--norc", "-c", _SCRIPT, "envspec", env.get("MODULEPATH", ""), *names.split())
     try:
         done = run(words, own, seconds=_SECONDS, session=True)

@@ -34,13 +34,13 @@ def reasons(case: SpecCase, lock: Lock) -> tuple[Finding, ...]:
     names no target."""
     case = case.beside(lock)
     pairs = {name: (locked.inputs, new) for name, new in case.targets.items() if (locked := lock.target(name))}
-    came = [name for name in case.targets if name not in pairs]
-    went = [target.name for target in lock if target.name not in pairs]
+    added = [name for name in case.targets if name not in pairs]
+    removed = [target.name for target in lock if target.name not in pairs]
     changes = (replace(change, targets=(name,)) for name, both in pairs.items() for change in _of_target(*both))
     return (
         *_of_spec(case, lock),
-        *(reason("target-added", f"target {name} is not locked yet", target=name) for name in came),
-        *(reason("target-removed", f"target {name} is no longer in the spec", target=name) for name in went),
+        *(reason("target-added", f"target {name} is not locked yet", target=name) for name in added),
+        *(reason("target-removed", f"target {name} is no longer in the spec", target=name) for name in removed),
         *merge_targets(changes, every=list(pairs)),
     )
 
@@ -194,19 +194,19 @@ def _of_terms(
 def _of_requirements(
     kind: str, old: tuple[str, ...], new: tuple[str, ...], name_of: Callable[[str], str]
 ) -> Iterator[Finding]:
-    whose = "conda's " if kind == "conda" else ""
+    owner = "conda's " if kind == "conda" else ""
     added, removed = _difference(old, new)
     added_by_name, removed_by_name = _by_name(added, name_of), _by_name(removed, name_of)
     for name in sorted({*added_by_name, *removed_by_name}):
         gone, come = removed_by_name.get(name, []), added_by_name.get(name, [])
         if len(gone) == len(come) == 1:
-            message = f"{whose}{gone[0]} became {come[0]}"
+            message = f"{owner}{gone[0]} became {come[0]}"
             yield reason("requirement-changed", message, kind=kind, old=gone[0], new=come[0])
             continue
         for text in gone:
-            yield reason("requirement-removed", f"{whose}{text} was removed", kind=kind, requirement=text)
+            yield reason("requirement-removed", f"{owner}{text} was removed", kind=kind, requirement=text)
         for text in come:
-            yield reason("requirement-added", f"{whose}{text} was added", kind=kind, requirement=text)
+            yield reason("requirement-added", f"{owner}{text} was added", kind=kind, requirement=text)
 
 
 def _by_name(requirements: Iterable[str], name_of: Callable[[str], str]) -> dict[str, list[str]]:

@@ -83,8 +83,8 @@ class UnsoundLock(LockError):
 
     def __init__(self, path: str, flaws: Sequence[Finding], relock: str) -> None:
         self.flaws = tuple(flaws)
-        left = len(self.flaws) - _TOLD
-        lines = [f"{printable(flaw.text)}  [{flaw.code}]" for flaw in _spread_codes(self.flaws)[:_TOLD]]
+        left = len(self.flaws) - _SHOWN_FLAWS
+        lines = [f"{printable(flaw.text)}  [{flaw.code}]" for flaw in _spread_codes(self.flaws)[:_SHOWN_FLAWS]]
         more = [f"and {left} more: `envspec check` lists them"] if left > 0 else []
         super().__init__(
             "\n  ".join(["what the lock pins can't be right for its spec:", *lines, *more]),
@@ -93,7 +93,7 @@ class UnsoundLock(LockError):
         )
 
 
-_TOLD = 8
+_SHOWN_FLAWS = 8
 
 
 def _spread_codes(flaws: Sequence[Finding]) -> list[Finding]:

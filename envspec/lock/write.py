@@ -258,7 +258,7 @@ def env_head(lock: Lock) -> dict[str, object]:
 def target_head(target: LockedTarget) -> dict[str, object]:
     """Return the first values of a target's table; one that isn't known is None."""
     own = target.inputs
-    architectures, floor = target.as_locked or (target.architectures, target.driver_floor)
+    architectures, lower_bound = target.as_locked or (target.architectures, target.driver_floor)
     return {
         "platform": own.platform,
         "python": own.python,
@@ -269,7 +269,7 @@ def target_head(target: LockedTarget) -> dict[str, object]:
         "architectures": list(architectures),
         "driver": own.driver,
         "cpu": own.cpu,
-        "driver-floor": floor,
+        "driver-floor": lower_bound,
     }
 
 

@@ -317,7 +317,9 @@ class Fetcher:
         if too_much and not cut:
             raise _too_large(bare, limit)
         self._judge(bare, response.status)
-        return Reply(response.status, body, _total(response), response.headers.get("ETag"), _came_from(bare, response))
+        return Reply(
+            response.status, body, _total(response), response.headers.get("ETag"), _follow_redirects(bare, response)
+        )
 
     def _local_stream(self, bare: str, file: BinaryIO, most: int | None, start: int, known: str | None) -> Stream:
         state, bound = os.fstat(file.fileno()), self.limits.file_bytes if most is None else most
@@ -558,7 +560,7 @@ def _netrc(env: Mapping[str, str]) -> netrc | None:
     return logins
 
 
-def _came_from(url: str, response: urllib3.response.BaseHTTPResponse) -> str:
+def _follow_redirects(url: str, response: urllib3.response.BaseHTTPResponse) -> str:
     """Follow an answer's redirects: a location may be relative to the one before."""
     for redirect in response.retries.history if response.retries else ():
         url = urljoin(url, redirect.redirect_location or "")

@@ -19,7 +19,7 @@ from envspec.packages.version_numbers import numbers_in
 from envspec.prove.doctor.fits import LocalMachine, misfit
 from envspec.spec.model import Spec
 
-_TOLD = 6
+_SHOWN_TARGETS = 6
 """How many targets a refusal explains."""
 
 
@@ -114,8 +114,8 @@ def _preference(targets: Iterable[LockedTarget], patterns: Sequence[str]) -> Loc
 
 def _nothing(spec: Spec, reasons: dict[str, str | None], cpu: str | None = None) -> InputError:
     lines = [f"{name}: {reason}" for name, reason in reasons.items()]
-    left = [f"and {len(lines) - _TOLD} more"] if len(lines) > _TOLD else []
+    left = [f"and {len(lines) - _SHOWN_TARGETS} more"] if len(lines) > _SHOWN_TARGETS else []
     hint = f"`envspec doctor {spec.path}` says what would work here"
     if cpu:
         hint = f"--target {cpu} runs without the GPU; {hint}"
-    return InputError("\n  ".join([f"no target of {spec.name} runs here:", *lines[:_TOLD], *left]), hint=hint)
+    return InputError("\n  ".join([f"no target of {spec.name} runs here:", *lines[:_SHOWN_TARGETS], *left]), hint=hint)

@@ -24,7 +24,7 @@ from envspec.install.environments.in_use import ACTIVATE, Ready
 
 FOLDER = "runs-v1"
 """The folder of memos, below envspec's cache."""
-_ASKED = (
+_VARIABLES = (
     "CUDA_VISIBLE_DEVICES", "ENVSPEC_CONFIG", "ENVSPEC_DEFAULT_TARGET", "ENVSPEC_ENVIRONMENTS_DIR", "HOME",
     "MODULEPATH", "SLURM_JOB_ID", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
 )  # fmt: skip
@@ -40,7 +40,7 @@ _SKIPPED = ("__pycache__", "node_modules", "build", "dist")
 
 def key_of(spec: str, locks_dir: str | None, target: str | None, env: Mapping[str, str]) -> str:
     """Return the key of a question: a spec (absolute path), the folder of its locks, a target, and this machine."""
-    values = {name: env.get(name) for name in _ASKED}
+    values = {name: env.get(name) for name in _VARIABLES}
     values |= {name: os.path.abspath(value) for name in _RELATIVE if (value := values[name])}
     values["SLURM_JOB_ID"] = "a job" if values["SLURM_JOB_ID"] else None
     question = [__version__, spec, locks_dir, target, values, _machine()]
