@@ -88,10 +88,10 @@ class _Seen(Struct):
     links: dict[str, str] = field(default_factory=dict)
     room: int = 0
 
-    def forget(self, gone: set[str]) -> None:
+    def forget(self, removed: set[str]) -> None:
         """Forget these paths and all that is below them; an empty path is the root."""
-        self.paths = {path for path in self.paths if not is_gone(path, gone)}
-        self.files = {path: content for path, content in self.files.items() if not is_gone(path, gone)}
+        self.paths = {path for path in self.paths if not is_gone(path, removed)}
+        self.files = {path: content for path, content in self.files.items() if not is_gone(path, removed)}
         self.modes = {path: self.modes[path] for path in self.files}
         self.links = {path: self.links[path] for path in self.links if path in self.paths}
 
@@ -112,12 +112,12 @@ def read_layers(
     for layer, diff_id in layers:
         with blob(layer) as file:
             added = _Seen(room=read_paths.most - seen.bytes())
-            gone = read_layer(layer, diff_id, file, partial(_look, read_paths, added), where)
-            seen.forget({*gone, *added.files})
+            removed = read_layer(layer, diff_id, file, partial(_look, read_paths, added), where)
+            seen.forget({*removed, *added.files})
             seen.files |= added.files
             seen.modes |= added.modes
             seen.paths |= added.paths
-            seen.links = {path: to for path, to in seen.links.items() if path not in added.paths} | added.links
+            seen.links = {path: target for path, target in seen.links.items() if path not in added.paths} | added.links
     return BaseFiles(seen.files, seen.modes, frozenset(seen.paths), seen.links)
 
 

@@ -70,10 +70,10 @@ def borrowed_entries(borrowed: Borrowed, source: BaseSource, oci_platform: str, 
     for layer, diff_id in zip(manifest.layers, manifest.diff_ids, strict=True):
         before, taken.entries = taken.entries, {}
         with source.open(layer) as file:
-            gone = read_layer(layer, diff_id, file, taken.look, source.where)
+            removed = read_layer(layer, diff_id, file, taken.look, source.where)
         # a file in a folder's place takes away what is below it, too
-        gone |= {path for path, entry in taken.entries.items() if not entry.is_folder}
-        remaining = {path: entry for path, entry in before.items() if not is_gone(path, gone)}
+        removed |= {path for path, entry in taken.entries.items() if not entry.is_folder}
+        remaining = {path: entry for path, entry in before.items() if not is_gone(path, removed)}
         taken.entries = {**remaining, **taken.entries}
     for origin, _ in borrowed.copies:
         if not any(_place(path, [(origin, "/")]) for path in taken.entries):
@@ -86,11 +86,11 @@ def borrowed_entries(borrowed: Borrowed, source: BaseSource, oci_platform: str, 
 
 def _place(path: str, copies: Sequence[tuple[str, str]]) -> str | None:
     """Give the place of another image's path here, without a slash at its begin; None where it isn't taken."""
-    for origin, here in copies:
-        origin, target = origin.strip("/"), here.strip("/")
-        above, _, pattern = origin.rpartition("/")
-        if "*" in pattern and is_within(path, above) and path != above:
-            name = path.removeprefix(f"{above}/")
+    for origin, destination in copies:
+        origin, target = origin.strip("/"), destination.strip("/")
+        parent, _, pattern = origin.rpartition("/")
+        if "*" in pattern and is_within(path, parent) and path != parent:
+            name = path.removeprefix(f"{parent}/")
             if fnmatchcase(name.partition("/")[0], pattern):
                 return f"{target}/{name}"
         elif is_within(path, origin):

@@ -83,7 +83,7 @@ def records_of(names: Collection[str], inventory: Inventory) -> ReadPaths:
 def paths_of(names: Collection[str], inventory: Inventory, records: BaseFiles) -> tuple[str, ...]:
     """List what goes with these packages of a base, by their RECORDs: files of their folder and programs beside it,
     and the folders of the records. Raises InputError where a package has none."""
-    gone: set[str] = set()
+    paths: set[str] = set()
     packages = set()
     for path in records.files:
         info = posixpath.dirname(path)
@@ -94,13 +94,13 @@ def paths_of(names: Collection[str], inventory: Inventory, records: BaseFiles) -
         for row, _, _ in record_rows(records.text(path)):
             place = posixpath.normpath(posixpath.join(folder, row))
             if place.startswith((f"{folder}/", f"{programs}/")) and not place.startswith(f"{info}/"):
-                gone.add(place)
-        gone.add(info)
+                paths.add(place)
+        paths.add(info)
     for name in sorted(names):
         if (name, inventory.packages[name]) not in packages:
             message = f"the base's {name} {inventory.packages[name]} has no RECORD: the list of its files is missing"
             raise InputError(message, hint="remove it in a base of your own, made by a Dockerfile")
-    return tuple(sorted(gone))
+    return tuple(sorted(paths))
 
 
 def read_folder(root: Path, tops: Iterable[Path] | None = None) -> BaseFiles:
@@ -114,9 +114,9 @@ def read_folder(root: Path, tops: Iterable[Path] | None = None) -> BaseFiles:
         if error.filename == str(root):
             raise error
 
-    for folder, below, names in chain.from_iterable(os.walk(top, onerror=fail) for top in tops or [root]):
+    for folder, subfolders, names in chain.from_iterable(os.walk(top, onerror=fail) for top in tops or [root]):
         if folder == str(root):
-            below[:] = [name for name in below if name not in _NO_PART]
+            subfolders[:] = [name for name in subfolders if name not in _NO_PART]
         for name in names:
             full = os.path.join(folder, name)
             path = os.path.relpath(full, root)
@@ -219,8 +219,8 @@ def _minor_of(files: BaseFiles, executable: str) -> str | None:
     cfg = re.search(r"^version(?:_info)?\s*=\s*(3\.[0-9]+)", files.text(posixpath.join(prefix, "pyvenv.cfg")), re.M)
     if cfg:
         return cfg[1]
-    beside = re.compile(rf"{re.escape(posixpath.dirname(executable))}/python(3\.[0-9]+)")
-    minors = [match[1] for match in map(beside.fullmatch, files.paths) if match]
+    pattern = re.compile(rf"{re.escape(posixpath.dirname(executable))}/python(3\.[0-9]+)")
+    minors = [match[1] for match in map(pattern.fullmatch, files.paths) if match]
     return max(minors, key=numbers, default=None)
 
 

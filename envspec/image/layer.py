@@ -193,9 +193,9 @@ def in_order(entries: Iterable[LayerEntry]) -> Iterator[LayerEntry]:
     for path in list(by_path):
         parts = path.split("/")
         for count in range(2, len(parts)):
-            above = "/".join(parts[:count])
-            if above not in by_path:
-                by_path[above] = folder_entry(above)
+            parent = "/".join(parts[:count])
+            if parent not in by_path:
+                by_path[parent] = folder_entry(parent)
     for path in sorted(by_path, key=lambda path: path.encode("utf-8", "surrogateescape").split(b"/")):
         yield by_path[path]
 

@@ -199,8 +199,8 @@ def layer_plans(inputs: LayerInputs) -> tuple[LayerPlan, ...]:
     files = tuple(_runtime_entry(path, text) for path, text in inputs.carried.items())
     if inputs.plan.on_base:
         # OCI's whiteouts count for the layers below: image-spec, layer.md
-        gone = [text_entry("{}/.wh.{}".format(*posixpath.split(path)), "") for path in inputs.gone]
-        first = [_layer("replaced", inputs.gone, lambda: gone)] if gone else []
+        whiteouts = [text_entry("{}/.wh.{}".format(*posixpath.split(path)), "") for path in inputs.gone]
+        first = [_layer("replaced", inputs.gone, lambda: whiteouts)] if whiteouts else []
         last = _layer("carried", [_content(entry) for entry in files], lambda: files)
         return (*first, *package_layers(inputs), last)
     of_a_sif = (text_entry(path, text, PROGRAM) for path, text in files_of_a_sif(inputs.plan).items())
@@ -234,11 +234,11 @@ def package_layers(inputs: LayerInputs) -> Iterable[LayerPlan]:
         ]
         key += [_content(entry) for entry in part]
         key += sorted(map(list, owners[name].items())) if name in owners else []
-        around = name == "python" and inputs.plan.on_base is None
-        if around:
+        has_python = name == "python" and inputs.plan.on_base is None
+        if has_python:
             key += [inputs.python.key if inputs.python else "conda", bool(inputs.plan.explicit)]
-        if pins or around:
-            yield _layer(name, key, partial(_packages, inputs, pins, part, owners.get(name, {}), around=around))
+        if pins or has_python:
+            yield _layer(name, key, partial(_packages, inputs, pins, part, owners.get(name, {}), has_python=has_python))
 
 
 def _owners_of_paths(inputs: LayerInputs) -> Mapping[str, Mapping[str, str]]:
@@ -259,19 +259,19 @@ def _owners_of_paths(inputs: LayerInputs) -> Mapping[str, Mapping[str, str]]:
     owners: dict[str, dict[str, str]] = {}
     for shared in shared_paths(contents):
         for owner in shared.owners if shared.differs else ():
-            above = layers[owner] > layers[shared.owners[-1]]
-            owners.setdefault(PACKAGES[layers[owner]], {})[shared.path] = "" if above else owner
+            is_above = layers[owner] > layers[shared.owners[-1]]
+            owners.setdefault(PACKAGES[layers[owner]], {})[shared.path] = "" if is_above else owner
     return owners
 
 
 def _packages(
-    inputs: LayerInputs, pins: Sequence[Pin], part: Sequence[LayerEntry], owners: Mapping[str, str], *, around: bool
+    inputs: LayerInputs, pins: Sequence[Pin], part: Sequence[LayerEntry], owners: Mapping[str, str], *, has_python: bool
 ) -> Iterable[LayerEntry]:
     yield from part
-    if around and inputs.python:
+    if has_python and inputs.python:
         yield from inputs.build
         yield from environment_entries(inputs.plan, inputs.python, inputs.scheme)
-    if around and inputs.conda:
+    if has_python and inputs.conda:
         yield history_entry(inputs.scheme.root)
     entries = package_entries(pins, inputs.scheme, inputs.wheels, inputs.conda, inputs.built)
     yield from (entry for entry in entries if owners.get(entry.path) != "")

@@ -111,8 +111,8 @@ def descriptor_of(row: Any, where: str) -> Descriptor:
     """Read a descriptor. Raises InputError for what isn't one."""
     if isinstance(row, dict):
         kind, digest, size = row.get("mediaType"), row.get("digest"), row.get("size")
-        right = isinstance(kind, str) and isinstance(digest, str) and type(size) is int and size >= 0
-        if right and DIGEST.fullmatch(str(digest)):
+        is_valid = isinstance(kind, str) and isinstance(digest, str) and type(size) is int and size >= 0
+        if is_valid and DIGEST.fullmatch(str(digest)):
             return Descriptor(str(kind), str(digest), int(str(size)))
     raise _odd(where, "a descriptor has no media type, no sha256 or no size")
 
@@ -148,8 +148,8 @@ def _image(descriptor: Descriptor, read: Read, oci_platform: str, where: str) ->
             raise _odd(where, f"{layer.media_type} isn't a layer that can be handed on")
     rootfs = config.get("rootfs")
     ids = rootfs.get("diff_ids") if isinstance(rootfs, dict) else None
-    right = isinstance(ids, list) and all(isinstance(digest, str) and DIGEST.fullmatch(digest) for digest in ids)
-    if not right or len(ids or []) != len(layers):
+    are_digests = isinstance(ids, list) and all(isinstance(digest, str) and DIGEST.fullmatch(digest) for digest in ids)
+    if not are_digests or len(ids or []) != len(layers):
         raise _odd(where, "its configuration doesn't name the digest of each layer's content")
     if f"{config.get('os')}/{config.get('architecture')}" != oci_platform:
         raise InputError(

@@ -81,9 +81,9 @@ def drop_features(plan: Plan, left_out: Collection[str]) -> Plan:
     document["services"] = [name for name in document["services"] if name not in left_out]
     document["without"] = [name for name in FEATURES if name in {*document.get("without", ()), *left_out}]
     services = tuple(service for service in plan.services if service.name not in left_out)
-    gone = {service.script for service in plan.services if service.name in left_out}
+    dropped_scripts = {service.script for service in plan.services if service.name in left_out}
     # the services' common script says nothing of one that is there
-    retained = carried_names({name for name in plan.carries if name not in gone and name != OF_SERVICES})
+    retained = carried_names({name for name in plan.carries if name not in dropped_scripts and name != OF_SERVICES})
     carries = {name: plan.carries[name] for name in retained}
     return replace(plan, services=services, carries=carries, document=dumps(document))
 

@@ -87,7 +87,7 @@ def overlay_entries(inputs: LayerInputs) -> list[LayerEntry]:
     own = text_entry(SIF_VARIABLES, variables, PROGRAM)
     entries = [*(entry for layer in layer_plans(replace(inputs, gone=())) for entry in layer.entries()), own]
     added = {
-        str(above) for entry in entries for above in (PurePosixPath(entry.path), *PurePosixPath(entry.path).parents)
+        str(parent) for entry in entries for parent in (PurePosixPath(entry.path), *PurePosixPath(entry.path).parents)
     }
     entries += [LayerEntry(path, mode=0, gap=True) for path in inputs.gone if path not in added]
     tops = {PurePosixPath(entry.path).parts[0] for entry in entries}

@@ -57,11 +57,11 @@ def by_content(
         content = diff_id(layer, plan.epoch, on_bytes)
         made.append(PackedLayer(layer.name, layer.key, Descriptor("", "", 0), content))
     names = ["the base"] * len(base.manifest.diff_ids) + [layer.name for layer in made]
-    right = [*base.manifest.diff_ids, *(layer.diff_id for layer in made)]
+    expected = [*base.manifest.diff_ids, *(layer.diff_id for layer in made)]
     actual = list(image.diff_ids)
-    if len(actual) != len(right):
-        yield Finding("error", "layers", f"the image has {len(actual)} layers, and the lock gives {len(right)}")
-    for name, own, digest in zip(names, right, actual, strict=False):
+    if len(actual) != len(expected):
+        yield Finding("error", "layers", f"the image has {len(actual)} layers, and the lock gives {len(expected)}")
+    for name, own, digest in zip(names, expected, actual, strict=False):
         if own != digest:
             yield Finding("error", "layer", f"the layer {name} is {digest}, and the lock gives {own}")
     config = config_document(plan, base, tuple(made), more)

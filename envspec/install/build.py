@@ -268,7 +268,7 @@ class WheelBuilder(Struct, frozen=True):
     def _base(self, folder: Path) -> Path:
         """Make an empty environment of the Python that builds are for; gives its own."""
         make_virtual_environment(
-            folder, self.rules.target.inputs.python, self.uv.env, self.uv, of=python_of(self.prefix)
+            folder, self.rules.target.inputs.python, self.uv.env, self.uv, interpreter=python_of(self.prefix)
         )
         return python_of(folder)
 

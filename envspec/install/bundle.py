@@ -106,20 +106,20 @@ def write_bundle(
     members[LOOK] = files("envspec.packages").joinpath(LOOK).read_bytes()
     bounds = limits.LIMITS
     members[LIMITS] = f"{bounds.archive_entries} {bounds.unpacked_bytes} {bounds.unpacked_ratio}\n".encode()
-    if needed := sorted(each for each in listed if each in known):
+    if needed := sorted(entry for entry in listed if entry in known):
         members[NEEDED] = _sums(needed)
     if base:
         members[BASE_SUMS] = _sums({(sha256_of(file), f"{BASE}/{path}") for path, file in base.items()})
     texts = {name: text for name, text in members.items() if isinstance(text, bytes)}
     hashes = {(hashlib.sha256(text).hexdigest(), name) for name, text in texts.items()}
-    sums = _sums(hashes | {each for each in listed if each not in known})
+    sums = _sums(hashes | {entry for entry in listed if entry not in known})
     members[SUMS] = sums
     members |= {f"{BASE}/{path}": file for path, file in base.items()}
-    for each, path in listed.items():
-        if each not in known:
+    for entry, path in listed.items():
+        if entry not in known:
             if path is None:
-                raise InternalError(f"nothing was collected for {each[1]}")
-            members[each[1]] = path
+                raise InternalError(f"nothing was collected for {entry[1]}")
+            members[entry[1]] = path
     with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for name, content in sorted(members.items()):
             on_bytes(_add(tar, name, content))

@@ -152,8 +152,8 @@ class CondaInstaller(Struct, frozen=True):
         linked = records if "python" in coming else [r for r in records if r.name.normalized in coming]
         with scratch_folder(self.cache.parent / "scratch") as scratch:
             shared = trusted_folder(self.settings.shared_cache, "[cache] shared") if self.shares else None
-            below = trusted_folder(shared / CONDA_CACHE, "[cache] shared") if shared else None
-            cache = CondaCache(self.cache, scratch, client, self.progress, patience, below)
+            shared_packages = trusted_folder(shared / CONDA_CACHE, "[cache] shared") if shared else None
+            cache = CondaCache(self.cache, scratch, client, self.progress, patience, shared_packages)
             fetched = await self._fill(layers, cache, linked)
             while (packages := self._sound(cache, linked, fetched, target)) is None:
                 fetched |= await self._fill(layers, cache, linked)
@@ -200,10 +200,10 @@ class CondaInstaller(Struct, frozen=True):
         await cache.fill(missing)
         index = await layers.index()
         names = (record.name.normalized for record in records if not index.contains_record(record))
-        strange = [name for name in names if name not in adopted]
-        if strange:
+        refused = [name for name in names if name not in adopted]
+        if refused:
             hint = f"install the py-rattler that envspec requires: {how_to_get('conda')}"
-            raise ToolError(f"rattler refuses the files in {self.cache} for {', '.join(strange[:3])}", hint=hint)
+            raise ToolError(f"rattler refuses the files in {self.cache} for {', '.join(refused[:3])}", hint=hint)
         return {record.name.normalized for record in missing}
 
     def _sound(
@@ -217,7 +217,7 @@ class CondaInstaller(Struct, frozen=True):
         entries: dict[Unpacked, list[PackagePath]] = {}
         whole = True
         # Python first: it says where packages for any Python go
-        for record, package in sorted(packages, key=lambda each: each[1].name != "python"):
+        for record, package in sorted(packages, key=lambda pair: pair[1].name != "python"):
             try:
                 if package.name == "python" and (place := site_packages_of(package)):
                     places.add(place)

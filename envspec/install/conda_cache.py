@@ -280,11 +280,11 @@ async def _watch(job: Awaitable[None], writer: _Watched, record: RepoDataRecord,
     task = asyncio.ensure_future(job)
     try:
         while not (await asyncio.wait({task}, timeout=_LOOK))[0]:
-            came, seen = writer.length - seen, writer.length
-            heard = time.monotonic() if came else heard
+            received, seen = writer.length - seen, writer.length
+            heard = time.monotonic() if received else heard
             if own is not None and time.monotonic() - heard > own.seconds:
                 raise own.gave_up(url)
-            pace.add(came)
+            pace.add(received)
             if seen > most:
                 raise IndexFailure(f"{url} is larger than the {most} bytes that it may have", hint=_DISTRUST)
         task.result()

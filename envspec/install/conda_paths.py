@@ -60,12 +60,12 @@ def entries_of(package: Unpacked, site_packages: Collection[str]) -> list[Packag
     except (IoError, OSError, ValueError) as error:
         raise _path_error(package, "info/paths.json", f"it can't be read: {error}") from None
     entries = []
-    for each in listed:
-        path = str(each.relative_path)
-        kind = each.path_type
+    for row in listed:
+        path = str(row.relative_path)
+        kind = row.path_type
         if fault := path_fault(path) or _source_fault(package.folder / path, kind.softlink, kind.directory):
             raise _path_error(package, path, fault)
-        if each.prefix_placeholder is not None and not each.prefix_placeholder.placeholder:
+        if row.prefix_placeholder is not None and not row.prefix_placeholder.placeholder:
             raise _path_error(package, path, "its placeholder for the prefix is empty")
         source = package.folder / path
         link = os.readlink(source) if source.is_symlink() else None

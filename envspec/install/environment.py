@@ -117,10 +117,10 @@ def _pip(
         if kind != "pip":
             continue
         existing = installed.pip.get(name)
-        right = identity(pin, keys.get(name))
+        expected = identity(pin, keys.get(name))
         if existing is None:
             yield Change("install", kind, name, None, pin.version)
-        elif not _is_version(existing.version, pin) or known.get(name, right) != right:
+        elif not _is_version(existing.version, pin) or known.get(name, expected) != expected:
             yield Change("change", kind, name, existing.version, pin.version)
         elif existing.fault:
             yield Change("repair", kind, name, existing.version, pin.version, existing.fault)

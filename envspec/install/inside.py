@@ -58,31 +58,31 @@ class Inside:
 
     def _follow(self, path: str) -> str | None:
         parts = [part for part in reversed(path.split("/")) if part]
-        here: list[str] = []
+        resolved: list[str] = []
         followed = 0
         while parts:
             part = parts.pop()
             if part == ".":
                 continue
             if part == "..":
-                if not here:
+                if not resolved:
                     return None
-                here.pop()
+                resolved.pop()
                 continue
-            target = self._link("/".join([*here, part]))
+            target = self._link("/".join([*resolved, part]))
             if target is None:
-                here.append(part)
+                resolved.append(part)
                 continue
             followed += 1
             if followed > _MOST_LINKS:
                 return None
             if target.startswith("/"):
-                below = self._below(target)
-                if below is None:
+                relative = self._below(target)
+                if relative is None:
                     return None
-                here, target = [], below
-            parts += [each for each in reversed(target.split("/")) if each]
-        return "/".join(here)
+                resolved, target = [], relative
+            parts += [name for name in reversed(target.split("/")) if name]
+        return "/".join(resolved)
 
     def _link(self, path: str) -> str | None:
         """Read the link at a path; None where there is none."""

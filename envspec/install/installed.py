@@ -166,13 +166,13 @@ def recorded_files(info: Path) -> list[tuple[Path, int | None]]:
     return [(Path(row.path), row.size) for row in _read_rows(info)]
 
 
-def paths_of_others(gone: Dist, installed: InstalledPackages) -> frozenset[str]:
+def paths_of_others(dist: Dist, installed: InstalledPackages) -> frozenset[str]:
     """Give the paths of a package that other installed pip packages have too, with a hash in their RECORDs. conda's
     records may have none: such a file is removed, and its package linked anew."""
     return frozenset(
         path
         for path, folders in installed.shared.items()
-        if gone.folder in folders and any(folder != gone.folder and folder.is_dir() for folder in folders)
+        if dist.folder in folders and any(folder != dist.folder and folder.is_dir() for folder in folders)
     )
 
 
@@ -364,12 +364,12 @@ def files_of(pin: Pin, prefix: Path, python: str) -> tuple[str, ...]:
 def direct_url(pin: Pin) -> bytes:
     """Write the origin of a pin as JSON (PEP 610), without login and token, with the checked hash."""
     address, _, fragment = without_credentials(pin.url or "").partition("#")
-    below = fragment.removeprefix("subdirectory=") if fragment.startswith("subdirectory=") else ""
+    subdirectory = fragment.removeprefix("subdirectory=") if fragment.startswith("subdirectory=") else ""
     sha256 = artifact_of(pin).sha256
     document = {
         "url": address,
         "archive_info": {"hash": f"sha256={sha256}", "hashes": {"sha256": sha256}},
-        **({"subdirectory": below} if below else {}),
+        **({"subdirectory": subdirectory} if subdirectory else {}),
     }
     return json.dumps(document).encode()
 
@@ -387,6 +387,6 @@ def _rewrite(info: Path, change: Callable[[list[Row]], list[Row]]) -> None:
 
 def _replace(path: Path, content: bytes) -> None:
     """Write a file anew: uv may have linked the old one out of its cache."""
-    beside = path.with_name(f"{path.name}.new")
-    beside.write_bytes(content)
-    os.replace(beside, path)
+    temporary = path.with_name(f"{path.name}.new")
+    temporary.write_bytes(content)
+    os.replace(temporary, path)

@@ -198,14 +198,14 @@ def make_virtual_environment(
     env: Mapping[str, str],
     uv: Uv,
     build: LockedPython | None = None,
-    of: Path | None = None,
+    interpreter: Path | None = None,
     *,
     seeing_it: bool = False,
 ) -> None:
-    """Make a virtual environment in `prefix`, beside any other content: of the interpreter `of`, of
+    """Make a virtual environment in `prefix`, beside any other content: of `interpreter`, of
     the lock's `build`, which uv fetches, or of this machine's Python where the lock names none or the user lets none be
     fetched. With `seeing_it`, its Python sees the packages of that Python, too. Raises ToolError."""
-    base = of if of and of.exists() else _find_or_fetch(python, env, uv, build)
+    base = interpreter if interpreter and interpreter.exists() else _find_or_fetch(python, env, uv, build)
     options = ["--quiet", "--no-config", "--no-project", "--allow-existing", *["--system-site-packages"] * seeing_it]
     done = uv.run(["venv", *options, "--python", str(base), str(prefix)], cwd=Path("/"))
     if stopped := machine_error(done.returncode, done.stderr, "uv"):
@@ -250,8 +250,8 @@ def _candidates(python: str, env: Mapping[str, str]) -> Iterator[str]:
         yield str(Path(sys.base_prefix) / "bin" / name)
     path = env.get("PATH", os.defpath)
     for folder in path.split(os.pathsep):
-        for each in (name, "python3", "python"):
-            if os.path.isabs(folder) and (candidate := shutil.which(each, path=folder)):
+        for program in (name, "python3", "python"):
+            if os.path.isabs(folder) and (candidate := shutil.which(program, path=folder)):
                 yield candidate
     uvs = uvs_folder(env)
     pyenvs = Path(env.get("PYENV_ROOT") or home_of(env) / ".pyenv") / "versions"

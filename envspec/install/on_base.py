@@ -89,7 +89,7 @@ class BasePrefix(Struct, frozen=True):
         """Make an environment that sees its packages. Raises ToolError, OSError."""
         # the packages that a virtual environment itself sees are those of another Python
         seeing = not self._is_virtual
-        make_virtual_environment(environment, self._minor, env, uv, of=self.python, seeing_it=seeing)
+        make_virtual_environment(environment, self._minor, env, uv, interpreter=self.python, seeing_it=seeing)
         path = site_packages(environment, self._minor) / _FOLDERS
         if self._listed:
             write_file(environment, path.relative_to(environment), self._listed)

@@ -168,7 +168,7 @@ def sweep(prefix: Path, written: Collection[Path]) -> None:
     """Remove the temporary files that `write_file` left in killed runs, beside the files `written` (relative),
     envspec's own records and those of conda packages. Raises NotPlain, OSError.
     """
-    for path in {FOLDER, Path("conda-meta"), *(each.parent for each in written)}:
+    for path in {FOLDER, Path("conda-meta"), *(file.parent for file in written)}:
         with suppress(FileNotFoundError), Location(prefix, path.as_posix()).open() as folder:
             atomic.sweep(folder)
 

@@ -36,7 +36,7 @@ def reasons(case: SpecCase, lock: Lock) -> tuple[Finding, ...]:
     pairs = {name: (locked.inputs, new) for name, new in case.targets.items() if (locked := lock.target(name))}
     added = [name for name in case.targets if name not in pairs]
     removed = [target.name for target in lock if target.name not in pairs]
-    changes = (replace(change, targets=(name,)) for name, both in pairs.items() for change in _of_target(*both))
+    changes = (replace(change, targets=(name,)) for name, pair in pairs.items() for change in _of_target(*pair))
     return (
         *_of_spec(case, lock),
         *(reason("target-added", f"target {name} is not locked yet", target=name) for name in added),
@@ -90,8 +90,8 @@ def differing(code: str, path: str, message: str, expected: str, actual: str) ->
     """Make the finding of a file whose text isn't the expected one, with its first differing line, counted from 1."""
     lines, expected_lines = actual.splitlines(), expected.splitlines()
     # a file that only goes on, or ends too early, differs where the shorter one ends
-    both = min(len(lines), len(expected_lines))
-    number = next((at for at in range(both) if lines[at] != expected_lines[at]), both)
+    common = min(len(lines), len(expected_lines))
+    number = next((at for at in range(common) if lines[at] != expected_lines[at]), common)
     line = lines[number].strip() if number < len(lines) else ""
     where = f'at line {number + 1}: "{line[:100]}"' if line else f"at line {number + 1}"
     return reason(code, f"{message}, first {where}", file=path, line=number + 1)
@@ -107,8 +107,8 @@ def _of_spec(case: SpecCase, lock: Lock) -> Iterator[Finding]:
         pythons = (inputs.image_python or "locked" for inputs in (old, new))
         yield _change("image-python-changed", "the Python of images", *pythons)
     if old.base != new.base:
-        was, is_now = (str(inputs.base) if inputs.base else None for inputs in (old, new))
-        yield _change("base-changed", "the base", was, is_now)
+        old_value, new_value = (str(inputs.base) if inputs.base else None for inputs in (old, new))
+        yield _change("base-changed", "the base", old_value, new_value)
     added, removed = _difference(old.allow_source, new.allow_source)
     if added or removed:
         changes = [*(f"{name} was added" for name in added), *(f"{name} was removed" for name in removed)]
@@ -122,9 +122,9 @@ def _of_spec(case: SpecCase, lock: Lock) -> Iterator[Finding]:
             new=new.without_corrections,
         )
     for package in sorted({*old.sources, *new.sources}):
-        was, is_now = old.sources.get(package), new.sources.get(package)
-        if was != is_now:
-            yield _change("source-changed", f"the index of {package}", was, is_now, package)
+        old_value, new_value = old.sources.get(package), new.sources.get(package)
+        if old_value != new_value:
+            yield _change("source-changed", f"the index of {package}", old_value, new_value, package)
     if old.channels != new.channels:
         listed = (", ".join(inputs.channels) or None for inputs in (old, new))
         channels = _change("channels-changed", "the list of conda channels", *listed)
@@ -140,9 +140,13 @@ def _of_metadata(old: TargetInputs, new: TargetInputs) -> Iterator[Finding]:
             yield _change("metadata-changed", f"the metadata of {title}", before.get(title), after.get(title), title)
     for name in sorted({stated.name for stated in new.metadata}):
         # of one package, the first entry that covers a version counts
-        was, now = ([stated.title for stated in side.metadata if stated.name == name] for side in (old, new))
-        if was != now and set(was) == set(now):
-            yield _change("metadata-changed", f"the metadata of {name}", ", ".join(was), ", ".join(now), name)
+        old_titles, new_titles = (
+            [stated.title for stated in side.metadata if stated.name == name] for side in (old, new)
+        )
+        if old_titles != new_titles and set(old_titles) == set(new_titles):
+            yield _change(
+                "metadata-changed", f"the metadata of {name}", ", ".join(old_titles), ", ".join(new_titles), name
+            )
 
 
 def _of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Finding]:
@@ -159,9 +163,9 @@ def _of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Finding]:
         ("driver", "the driver", old.driver, new.driver),
         ("cpu", "the oldest kind of processor", old.cpu, new.cpu),
     )
-    for name, what, was, is_now in machines:
-        if was != is_now:
-            yield _change(f"{name}-changed", what, was, is_now)
+    for name, what, old_value, new_value in machines:
+        if old_value != new_value:
+            yield _change(f"{name}-changed", what, old_value, new_value)
     if old.inspect != new.inspect:
         yield _change("inspect-changed", "inspect", *("true" if inputs.inspect else "false" for inputs in (old, new)))
     yield from _of_requirements("pip", old.requirements, new.requirements, requirement_name)
@@ -181,14 +185,14 @@ def _of_terms(
     """Compare constraints, overrides, pages of flat indexes or accepted findings, by name: their texts, pages or
     reasons. The message puts `changes` behind the name: the part that changed."""
     for name in sorted({*old, *new}):
-        was, is_now = old.get(name), new.get(name)
-        if was == is_now:
+        old_value, new_value = old.get(name), new.get(name)
+        if old_value == new_value:
             continue
-        if was is not None and is_now is not None:
-            message = f"{what} {name}{changes} changed from {was} to {is_now}"
+        if old_value is not None and new_value is not None:
+            message = f"{what} {name}{changes} changed from {old_value} to {new_value}"
         else:
-            message = f"{what} {name} was {'added' if was is None else 'removed'}"
-        yield reason(code, message, name=name, old=was, new=is_now)
+            message = f"{what} {name} was {'added' if old_value is None else 'removed'}"
+        yield reason(code, message, name=name, old=old_value, new=new_value)
 
 
 def _of_requirements(
@@ -198,14 +202,14 @@ def _of_requirements(
     added, removed = _difference(old, new)
     added_by_name, removed_by_name = _by_name(added, name_of), _by_name(removed, name_of)
     for name in sorted({*added_by_name, *removed_by_name}):
-        gone, come = removed_by_name.get(name, []), added_by_name.get(name, [])
-        if len(gone) == len(come) == 1:
-            message = f"{owner}{gone[0]} became {come[0]}"
-            yield reason("requirement-changed", message, kind=kind, old=gone[0], new=come[0])
+        removed_texts, added_texts = removed_by_name.get(name, []), added_by_name.get(name, [])
+        if len(removed_texts) == len(added_texts) == 1:
+            message = f"{owner}{removed_texts[0]} became {added_texts[0]}"
+            yield reason("requirement-changed", message, kind=kind, old=removed_texts[0], new=added_texts[0])
             continue
-        for text in gone:
+        for text in removed_texts:
             yield reason("requirement-removed", f"{owner}{text} was removed", kind=kind, requirement=text)
-        for text in come:
+        for text in added_texts:
             yield reason("requirement-added", f"{owner}{text} was added", kind=kind, requirement=text)
 
 

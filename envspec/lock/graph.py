@@ -281,23 +281,23 @@ class _Builder:
 
     def _pip_edges(self, source: Node | None, texts: Iterable[str], extras: frozenset[str]) -> list[Edge]:
         if self.overrides:
-            instead = (
+            effective_lines = (
                 (text, *pair) for text in texts for pair in effective(text, extras, self.markers, self.overrides)
             )
             requirements = (
                 (requirement, head_of(requirement).name, text if overridden else None)
-                for text, requirement, overridden in instead
+                for text, requirement, overridden in effective_lines
             )
         else:
             held = self.markers.heads(extras)
             requirements = ((text, head.name, None) for text in texts if (head := held[text]))
         edges = []
         for requirement, name, overridden in requirements:
-            to = self.pip.get(name)
-            if to is None:
+            target = self.pip.get(name)
+            if target is None:
                 self.missing[Missing(source, requirement)] = None
             else:
-                edges.append(Edge(source, to, requirement, "pip", overridden))
+                edges.append(Edge(source, target, requirement, "pip", overridden))
         return edges
 
 

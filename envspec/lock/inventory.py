@@ -173,18 +173,22 @@ class Difference(Struct, frozen=True):
 def differences(old: Inventory, new: Inventory) -> Iterator[Difference]:
     """List what differs between two bases, part by part, by name."""
     before, after = asdict(old), asdict(new)
-    for part, was in before.items():
-        now = after[part]
+    for part, old_value in before.items():
+        new_value = after[part]
         if part in ("requires", "extras"):  # they follow from the packages
             continue
-        if isinstance(was, dict):
-            names = sorted({*was, *now})
-            yield from (Difference(part, n, was.get(n), now.get(n)) for n in names if was.get(n) != now.get(n))
-        elif isinstance(was, tuple):
-            yield from (Difference(part, name, name, None) for name in was if name not in now)
-            yield from (Difference(part, name, None, name) for name in now if name not in was)
-        elif was != now:
-            yield Difference(part, part, was, now)
+        if isinstance(old_value, dict):
+            names = sorted({*old_value, *new_value})
+            yield from (
+                Difference(part, n, old_value.get(n), new_value.get(n))
+                for n in names
+                if old_value.get(n) != new_value.get(n)
+            )
+        elif isinstance(old_value, tuple):
+            yield from (Difference(part, name, name, None) for name in old_value if name not in new_value)
+            yield from (Difference(part, name, None, name) for name in new_value if name not in old_value)
+        elif old_value != new_value:
+            yield Difference(part, part, old_value, new_value)
 
 
 _FIRST = ("torch", "numpy", "triton", "flash-attn", "transformer-engine")
@@ -207,7 +211,11 @@ def sentence(old: Inventory, new: Inventory) -> str:
         **{label: (old.libraries.get(name), new.libraries.get(name)) for name, label in _OF_SYSTEM},
         "glibc": (old.glibc, new.glibc),
     }
-    moved = [f"{name} {was or 'none'} -> {now or 'none'}" for name, (was, now) in versions.items() if was != now]
+    moved = [
+        f"{name} {old_version or 'none'} -> {new_version or 'none'}"
+        for name, (old_version, new_version) in versions.items()
+        if old_version != new_version
+    ]
     rest = len(
         {difference.name for difference in left}
         - {*_FIRST, *(name for name, _ in _OF_SYSTEM), "python", "glibc", "libcudart"}

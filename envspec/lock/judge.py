@@ -113,12 +113,12 @@ def judge(lock: Lock, case: SpecCase | None = None) -> tuple[Finding, ...]:
     judged by the inputs that the lock records. A difference from today's facts alone is a warning. `check` and `lock`
     accept neither errors nor warnings; commands that install or export accept a lock with warnings.
     """
-    of_all = (
+    lock_findings = (
         *(flaw for rule in _WHOLE for flaw in rule(lock)),
         *(flaw for target in lock for flaw in derived.other_target_facts(LockedCase(target, lock.inputs), "warning")),
     )
     if case is None:
-        return merge_targets((*_judge_each(lock, lock.inputs), *of_all))
+        return merge_targets((*_judge_each(lock, lock.inputs), *lock_findings))
     case = case.beside(lock)
     known = [_with_inputs(target, case.targets[target.name]) for target in lock if target.name in case.targets]
     return merge_targets(
@@ -131,7 +131,7 @@ def judge(lock: Lock, case: SpecCase | None = None) -> tuple[Finding, ...]:
                 for target in lock
                 if target.name not in case.targets
             ),
-            *of_all,
+            *lock_findings,
         )
     )
 

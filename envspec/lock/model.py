@@ -75,10 +75,10 @@ class Publisher(Struct, frozen=True):
     email: str | None = None
 
     def __str__(self) -> str:
-        who = self.repository or self.email
-        how = [self.workflow, self.environment and f"environment {self.environment}"]
-        details = ", ".join(text for text in how if text)
-        return " ".join(filter(None, [self.kind, who, details and f"({details})"]))
+        identity = self.repository or self.email
+        parts = [self.workflow, self.environment and f"environment {self.environment}"]
+        details = ", ".join(text for text in parts if text)
+        return " ".join(filter(None, [self.kind, identity, details and f"({details})"]))
 
 
 class GitSource(Struct, frozen=True):

@@ -52,10 +52,10 @@ def pip_order(target: LockedTarget) -> tuple[str, ...]:
     leaves = [node for node, number in waits_for.items() if not number]
     while leaves:
         weight |= dict.fromkeys(leaves, len(children) - len(weight))
-        above = Counter(parent for leaf in leaves for parent in parents.get(leaf, ()) if parent != _ROOT)
-        for parent, number in above.items():
+        parent_counts = Counter(parent for leaf in leaves for parent in parents.get(leaf, ()) if parent != _ROOT)
+        for parent, number in parent_counts.items():
             waits_for[parent] -= number
-        leaves = [parent for parent in above if not waits_for[parent]]
+        leaves = [parent for parent in parent_counts if not waits_for[parent]]
     left = children.keys() - weight.keys()
     weight |= _depths({node: sorted(children[node] & left, key=_sort_items) for node in children if node in left})
     names = {name for name, extras in weight if not extras} - {""}
@@ -133,7 +133,7 @@ def overwrites(shared: Iterable[SharedPath]) -> dict[str, set[str]]:
         if path.differs:
             for place, name in enumerate(path.owners):
                 under.setdefault(name, set()).update(path.owners[:place])
-    return {name: below for name, below in under.items() if below}
+    return {name: overwritten for name, overwritten in under.items() if overwritten}
 
 
 def waves(names: Sequence[str], under: Mapping[str, Collection[str]]) -> list[list[str]]:

@@ -208,13 +208,13 @@ def _by_value(pins: _Pins, values: Iterable[tuple[str, Iterable[Value]]]) -> dic
 
 
 def _text_lines(
-    pins: _Pins, key: str, of: Callable[[Pin], tuple[str, ...]], order: Callable[[str], Any] | None = None
+    pins: _Pins, key: str, texts_of: Callable[[Pin], tuple[str, ...]], order: Callable[[str], Any] | None = None
 ) -> list[str]:
     """Write texts, each with the targets that have it and under a key where not all do."""
-    first = of(next(iter(pins.values())))
-    if all(of(pin) == first for pin in pins.values()):
+    first = texts_of(next(iter(pins.values())))
+    if all(texts_of(pin) == first for pin in pins.values()):
         return [string(text) for text in sorted(set(first), key=order)]
-    holders = _by_value(pins, ((target, set(of(pin))) for target, pin in pins.items()))
+    holders = _by_value(pins, ((target, set(texts_of(pin))) for target, pin in pins.items()))
     return [
         string(text) if names is None else f"{{ {key} = {string(text)}, targets = {inline_strings(names)} }}"
         for text, names in ((text, holders[text]) for text in sorted(holders, key=order))

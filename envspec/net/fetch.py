@@ -268,8 +268,8 @@ class Fetcher:
                 raise IndexFailure(f"{bare} doesn't exist (HTTP {response.status})", hint=NOT_THERE)
             if (_total(response) or 0) > bound:
                 raise _larger(bare, bound)
-            with self.progress.fetching(_file_of(bare), _total(response)) as came:
-                body = pieces(response, Pace(bare, self.limits, whole, came=came))
+            with self.progress.fetching(_file_of(bare), _total(response)) as on_bytes:
+                body = pieces(response, Pace(bare, self.limits, whole, came=on_bytes))
                 yield Stream(bare, bound, body, start if resumed else 0, etag=etag)
         finally:
             # what is left of it on the wire would be taken for the next answer
@@ -301,8 +301,8 @@ class Fetcher:
                 # a page is a step of something else, a whole wheel is a download
                 progress = self.progress if limit > self.limits.page_bytes else Progress()
                 try:
-                    with progress.fetching(_file_of(bare), _total(response)) as came:
-                        body = read_whole(response, limit, Pace(bare, self.limits, whole, whole=True, came=came))
+                    with progress.fetching(_file_of(bare), _total(response)) as on_bytes:
+                        body = read_whole(response, limit, Pace(bare, self.limits, whole, whole=True, came=on_bytes))
                     break
                 except TooMuch:
                     too_much = True

@@ -431,7 +431,7 @@ class Asking:
         self._seconds = seconds
         self._turn = threading.Semaphore(_AT_ONCE)
         self._threads: dict[str, threading.Thread] = {}
-        self._found: dict[str, str | Exception] = {}
+        self._answers: dict[str, str | Exception] = {}
         self._until = 0.0
 
     def start(self, names: Iterable[str]) -> None:
@@ -449,7 +449,7 @@ class Asking:
         Raises what the request raised; IndexFailure without an answer in time.
         """
         self._threads[name].join(max(0.0, self._until - time.monotonic()))
-        reply = self._found.get(name)
+        reply = self._answers.get(name)
         if reply is None:
             registry = image_address(name).registry
             raise IndexFailure(f"{registry} doesn't answer within {self._seconds:g} s", hint="check the network")
@@ -460,6 +460,6 @@ class Asking:
     def _run(self, name: str) -> None:
         with self._turn:
             try:
-                self._found[name] = self._ask(name)
+                self._answers[name] = self._ask(name)
             except Exception as error:  # noqa: BLE001 (raised again for who waits for the answer)
-                self._found[name] = error
+                self._answers[name] = error

@@ -75,10 +75,10 @@ class RemoteFile(io.RawIOBase):
         if end - self._at > self._fetcher.limits.directory_bytes:
             message = f"{redact(self._url)}: its list of entries is too long: {end - self._at} bytes"
             raise DamagedFile(message, hint="report this to whoever runs the index: the wheel is hostile or broken")
-        here = self._start + len(self._bytes)
-        previous = self._bytes[self._at - self._start :] if self._start <= self._at < here else b""
+        read_end = self._start + len(self._bytes)
+        previous = self._bytes[self._at - self._start :] if self._start <= self._at < read_end else b""
         begin = self._at + len(previous)
-        goes_on = begin == here
+        goes_on = begin == read_end
         self._ahead = min(2 * self._ahead, _MOST_AHEAD) if goes_on else TAIL
         length = min(max(end - begin, self._ahead), self.total - begin)
         bounds, started = self._fetcher.limits, time.monotonic()

@@ -125,30 +125,30 @@ class Repository:
     def upload(self, digest: str, file: IO[bytes], size: int, on_bytes: OnBytes = lambda count: None) -> None:
         """Send a blob of `size` bytes in pieces. All tries share one time limit, which each sent byte extends.
         `on_bytes` gets the number of bytes sent, negative for bytes that were lost. Raises IndexFailure, OSError."""
-        come = taken = 0
+        sent = taken = 0
         with deadline(_seconds(_CHUNK)) as whole, whole.holds():
             latest = whole.ends
 
             def count(more: int) -> None:
-                nonlocal come, taken
-                come, taken = come + more, taken + more
+                nonlocal sent, taken
+                sent, taken = sent + more, taken + more
                 whole.ends = latest + taken / LIMITS.bytes_per_second
                 on_bytes(more)
 
             try:
                 for _ in range(_TRIES):
-                    come = 0
+                    sent = 0
                     try:
                         self._upload_once(digest, file, size, count)
                         return
                     except _Forgotten:
-                        on_bytes(-come)
+                        on_bytes(-sent)
                         time.sleep(_PAUSE)
             except IndexFailure:
                 if whole.left > 0:
                     raise
                 shown = shown_address(self._url("blobs/uploads/"))
-                message = f"{shown} is too slow: {come} of {size} bytes went in {whole.passed:.0f} s"
+                message = f"{shown} is too slow: {sent} of {size} bytes went in {whole.passed:.0f} s"
                 raise IndexFailure(message, hint=_AGAIN) from None
         raise _give_up(self._url("blobs/uploads/"))
 
@@ -161,12 +161,12 @@ class Repository:
         while at < size:
             file.seek(at)
             piece = file.read(_CHUNK)
-            place, came = self._send_piece(place, piece, at)
-            stalled = 0 if came > at else stalled + 1
-            if stalled == _TRIES or not 0 <= came <= at + len(piece):
+            place, received = self._send_piece(place, piece, at)
+            stalled = 0 if received > at else stalled + 1
+            if stalled == _TRIES or not 0 <= received <= at + len(piece):
                 raise _give_up(place)
-            on_bytes(came - at)
-            at = came
+            on_bytes(received - at)
+            at = received
         ended = f"{place}{'&' if '?' in place else '?'}digest={quote(digest, safe='')}"
         try:
             answer = self._ask("PUT", ended, headers={"Content-Length": "0"})
@@ -220,13 +220,13 @@ class Repository:
         if answer.status != 204 or not re.fullmatch("[0-9]{1,18}", span):
             return None
         # "0-0" is said of one byte as of none: the piece is then sent whole
-        came = int(span) + 1
-        return self._location(answer, place), came if came > 1 else 0
+        received = int(span) + 1
+        return self._location(answer, place), received if received > 1 else 0
 
-    def _judge_upload(self, answer: _Answer, right: int) -> None:
+    def _judge_upload(self, answer: _Answer, expected: int) -> None:
         if answer.status == 404:
             raise _Forgotten
-        self._judge(answer, (right,), "blobs/uploads/")
+        self._judge(answer, (expected,), "blobs/uploads/")
 
     def _location(self, answer: _Answer, before: str = "") -> str:
         where = answer.headers.get("Location", "")
@@ -326,8 +326,8 @@ class Repository:
             self._answered = True
             return _Answer(response.status, response.headers, _body(response, limit, shown, whole))
 
-    def _judge(self, answer: _Answer, right: tuple[int, ...], what: str) -> None:
-        if answer.status in right:
+    def _judge(self, answer: _Answer, allowed: tuple[int, ...], what: str) -> None:
+        if answer.status in allowed:
             return
         host = urlsplit(self.origin).netloc
         if answer.status in (401, 403):

@@ -253,16 +253,16 @@ def timed_pools(seconds: float, hosts: HostNames = HOSTS) -> dict[str, Any]:
         def getresponse(self) -> Any:
             whole = _of_thread()
             with deadline(seconds) as head:
-                both = [limit for limit in (head, whole) if limit is not None]
-                for limit in both:
+                limits = [limit for limit in (head, whole) if limit is not None]
+                for limit in limits:
                     limit.guard(self.sock)
                 try:
                     answer = super().getresponse()
                 except (OSError, HTTPException):
-                    if cut := [limit.passed for limit in both if limit.cut]:
+                    if cut := [limit.passed for limit in limits if limit.cut]:
                         raise PeerTooSlow(max(cut)) from None
                     raise
-                if cut := [limit.passed for limit in both if limit.cut]:
+                if cut := [limit.passed for limit in limits if limit.cut]:
                     # a head that was cut reads as one that ended
                     answer.close()
                     raise PeerTooSlow(max(cut))

@@ -45,24 +45,24 @@ def choose(
     Raises InputError where no target runs here.
     """
     reasons = {target.name: misfit(spec, target, replace(machine, without_gpu=True)) for target in targets}
-    here = tuple(target for target in targets if reasons[target.name] is None)
-    if not here:
+    runnable = tuple(target for target in targets if reasons[target.name] is None)
+    if not runnable:
         raise _nothing(spec, reasons)
-    with_gpu = tuple(target for target in here if target.inputs.cuda)
-    by_setting = _preference(here, preferred)
+    with_gpu = tuple(target for target in runnable if target.inputs.cuda)
+    by_setting = _preference(runnable, preferred)
     if not with_gpu:
-        if len(here) == 1:
-            return ChosenTarget(here[0], f"the only one for {machine.platform}" if len(targets) > 1 else "")
+        if len(runnable) == 1:
+            return ChosenTarget(runnable[0], f"the only one for {machine.platform}" if len(targets) > 1 else "")
         if by_setting:
             return ChosenTarget(by_setting, _BY_SETTING)
-        return Undecided(here, f"{len(here)} targets run on this machine")
+        return Undecided(runnable, f"{len(runnable)} targets run on this machine")
     if machine.capabilities:
-        return _by_gpu(spec, here, with_gpu, machine, preferred)
+        return _by_gpu(spec, runnable, with_gpu, machine, preferred)
     if by_setting:
         return ChosenTarget(by_setting, f"{_BY_SETTING}; {_NOT_JUDGED}" if by_setting.inputs.cuda else _BY_SETTING)
-    if len(here) == 1:
-        return ChosenTarget(here[0], f"the only one for {machine.platform}; {_NOT_JUDGED}")
-    return Undecided(here, "this machine shows no working GPU, which doesn't say that a CPU target is wanted")
+    if len(runnable) == 1:
+        return ChosenTarget(runnable[0], f"the only one for {machine.platform}; {_NOT_JUDGED}")
+    return Undecided(runnable, "this machine shows no working GPU, which doesn't say that a CPU target is wanted")
 
 
 def remark(spec: Spec, target: LockedTarget, machine: LocalMachine) -> str | None:
@@ -80,7 +80,7 @@ _NOT_JUDGED = "not judged here, because this machine shows no working GPU"
 
 def _by_gpu(
     spec: Spec,
-    here: tuple[LockedTarget, ...],
+    runnable: tuple[LockedTarget, ...],
     with_gpu: tuple[LockedTarget, ...],
     machine: LocalMachine,
     preferred: Sequence[str],
@@ -89,7 +89,7 @@ def _by_gpu(
     reasons = {target.name: misfit(spec, target, machine) for target in with_gpu}
     fitting = tuple(target for target in with_gpu if reasons[target.name] is None)
     if not fitting:
-        raise _nothing(spec, reasons, next((target.name for target in here if not target.inputs.cuda), None))
+        raise _nothing(spec, reasons, next((target.name for target in runnable if not target.inputs.cuda), None))
     best = _preference(fitting, preferred) or max(fitting, key=_rank)
     rest = [target.name for target in fitting if target is not best]
     more = f"; {', '.join(rest)} would run too" if rest else ""

@@ -58,8 +58,8 @@ class Ready(Struct, frozen=True):
         if self.conda:
             kind = {"CONDA_PREFIX": self.prefix, "CONDA_DEFAULT_ENV": self.spec}
         bin_first = f"{self.prefix}/bin{os.pathsep}{env.get('PATH') or os.defpath}"
-        gone = {*OF_OTHER_PYTHONS, *_OTHERS[self.conda]} - ({"PYTHONPATH"} if env.get(KEEP_PYTHONPATH) else set())
-        inherited = {name: value for name, value in env.items() if name not in gone}
+        dropped = {*OF_OTHER_PYTHONS, *_OTHERS[self.conda]} - ({"PYTHONPATH"} if env.get(KEEP_PYTHONPATH) else set())
+        inherited = {name: value for name, value in env.items() if name not in dropped}
         return {**self.own, **inherited, **self.fixed, **kind, "PATH": bin_first}
 
     def command(self, words: Sequence[str], env: Mapping[str, str]) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ def _is_ours(folder: OpenFolder, name: str) -> bool:
 def remove_environments(folder: OpenFolder, entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
     """Remove the environments in which no program runs. Returns the removed ones, and a line for each that stays, with
     the reason."""
-    gone: list[Entry] = []
+    removed: list[Entry] = []
     reasons: list[str] = []
     for entry in entries:
         place = Path(folder.path) / entry.parts[0]
@@ -178,6 +178,6 @@ def remove_environments(folder: OpenFolder, entries: Iterable[Entry]) -> tuple[t
                 reasons.append(f"{place} is in use")
                 continue
             done, left = remove(folder, [entry])
-            gone += done
+            removed += done
             reasons += left
-    return tuple(gone), tuple(reasons)
+    return tuple(removed), tuple(reasons)

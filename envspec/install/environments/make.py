@@ -50,10 +50,10 @@ def make_folder(prefix: Path, setting: str) -> None:
         strangers = {path: stranger(path.stat(), this_user()) for path in (folder, prefix) if path.exists()}
     except OSError as error:
         raise storage_error(error, folder, option=setting) from None
-    for path, who in strangers.items():
-        if who:
+    for path, fault in strangers.items():
+        if fault:
             hint = f"see what is in it, then `chmod -R go-w {path}`; or give {setting} a folder of your own"
-            raise InputError(f"what is run there can't be trusted: {who}", hint=hint, place=Place(str(path)))
+            raise InputError(f"what is run there can't be trusted: {fault}", hint=hint, place=Place(str(path)))
 
 
 _FIXED: tuple[str, ...] = ("ENVSPEC_SPEC", "ENVSPEC_TARGET", "PYTHONNOUSERSITE")

@@ -122,9 +122,9 @@ def tree_of(path: str) -> str | None:
     files: list[tuple[str, int, int]] = []
     folders = [path]
     while folders:
-        here = folders.pop()
+        folder = folders.pop()
         try:
-            entries = list(os.scandir(here))
+            entries = list(os.scandir(folder))
         except OSError:
             continue
         for entry in entries:

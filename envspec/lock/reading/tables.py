@@ -190,8 +190,8 @@ class Reader(LockText):
             requires = dependencies.get(target, ())
             wheels = built_with.get(target, ()) if is_built else None
             # what targets share is the same object, and comparing by value takes longer than reading it
-            below, compiled = overwrites.get(target, ()), code.get(target, ())
-            differing = (id(files), id(requires), id(wheels), id(below), id(compiled), target in directly)
+            overwritten, compiled = overwrites.get(target, ()), code.get(target, ())
+            differing = (id(files), id(requires), id(wheels), id(overwritten), id(compiled), target in directly)
             pin = made.get(differing)
             if pin is None:
                 pin = made[differing] = Pin(
@@ -210,7 +210,7 @@ class Reader(LockText):
                     publisher=publisher,
                     built_with=wheels,
                     requires_python=table.get("requires-python"),
-                    overwrites=below,
+                    overwrites=overwritten,
                     code=compiled,
                 )
             out.append((target, pin))

@@ -64,24 +64,24 @@ def unlike_target(wheel: BuildPin, pins: Mapping[str, Pin], cuda: str | None) ->
     than PyPI. NVIDIA's packages have its versions and CUDA. NumPy is the target's or an older one of its major, for
     NumPy 1 also 2.0, which builds for both.
     """
-    has = pins.get(wheel.name)
-    bounds = bounds_on_numpy(has.version) if has is not None and wheel.name == NUMPY else ()
-    if has is not None and bounds and not any(_admits(bound, wheel.version) for bound in bounds):
-        return f"what that builds doesn't run with the target's {has.version}"
+    locked = pins.get(wheel.name)
+    bounds = bounds_on_numpy(locked.version) if locked is not None and wheel.name == NUMPY else ()
+    if locked is not None and bounds and not any(_admits(bound, wheel.version) for bound in bounds):
+        return f"what that builds doesn't run with the target's {locked.version}"
     stack = stack_of(wheel.name)
-    own = has is not None and has.kind == "pip" and has.index != "pypi"
+    own = locked is not None and locked.kind == "pip" and locked.index != "pypi"
     if stack != "torch" and not own:
         major = cuda_major_of(wheel.pin)
-        if stack == "nvidia" and has is not None and has.kind == "pip" and has.version != wheel.version:
-            return f"the target has {has.version}"
+        if stack == "nvidia" and locked is not None and locked.kind == "pip" and locked.version != wheel.version:
+            return f"the target has {locked.version}"
         if cuda and major and major != cuda.partition(".")[0]:
             return f"the target is for CUDA {cuda}"
         return None
-    if has is None or has.kind == "conda":
-        return f"the target has {'none of pip' if has is None else f'that of {has.index}'}"
-    artifact = has.artifact
+    if locked is None or locked.kind == "conda":
+        return f"the target has {'none of pip' if locked is None else f'that of {locked.index}'}"
+    artifact = locked.artifact
     if artifact is None or (artifact.file, artifact.sha256) != (wheel.file, wheel.sha256):
-        return f"the target has {has.version} from {has.index}"
+        return f"the target has {locked.version} from {locked.index}"
     return None
 
 

@@ -43,11 +43,11 @@ def wrong_builds(case: LockedCase) -> Iterator[Finding]:
 def _wheels(case: LockedCase, pins: Sequence[Pin], cuda: str | None) -> Iterator[Finding]:
     major = cuda.partition(".")[0] if cuda else None
     foreign = [(pin, own_major) for pin in pins if major and (own_major := cuda_major_of(pin)) not in (None, major)]
-    both = of_both_majors({pin.name: pin.dependencies for pin in pins}, str(major)) if foreign else {}
+    mixed = of_both_majors({pin.name: pin.dependencies for pin in pins}, str(major)) if foreign else {}
     for pin, own_major in foreign:
         # of torch itself nobody may accept it
         accepted = pin.name not in FAMILY and case.target.inputs.accepts("cuda-major-mixed", pin.name)
-        if not accepted and pin.name not in both:
+        if not accepted and pin.name not in mixed:
             message = f"{pin.name} {pin.version} is for CUDA {own_major}, but the target asks for CUDA {cuda}"
             yield case.flaw("wrong-cuda", pin.name, message)
     for pin in pins:
@@ -191,9 +191,9 @@ def _contradiction(variant: WheelVariant) -> str | None:
         return "has a namespace twice"
     if (variant.label == NULL) != (not properties):
         return f"has {'properties' if properties else 'none'}, and only {NULL} has none"
-    strange = {prop.namespace for prop in properties} - set(variant.priorities)
-    if strange:
-        return f"has the namespace {min(strange)}, which its priorities lack"
+    unknown = {prop.namespace for prop in properties} - set(variant.priorities)
+    if unknown:
+        return f"has the namespace {min(unknown)}, which its priorities lack"
     order = sorted(set(properties), key=lambda prop: (variant.priorities.index(prop.namespace), prop))
     return None if list(properties) == order else "has its properties in another order than a lock has them"
 
@@ -241,9 +241,9 @@ def wrong_labels(case: LockedCase) -> Iterator[Finding]:
 
     torch = case.target.pin("torch", "pip")
     other = torch or case.target.pin("pytorch", "conda")
-    around = surroundings(other.version if other else None, inputs.cuda, inputs.platform, wheel=torch is not None)
+    neighbours = surroundings(other.version if other else None, inputs.cuda, inputs.platform, wheel=torch is not None)
     for pin, label, file in labels:
-        wrong = label_mismatch(pin.name, label, around, file)
+        wrong = label_mismatch(pin.name, label, neighbours, file)
         if wrong:
-            message = f"{pin.name} {pin.version} is built for {wrong} by its label, but the target has {around}"
+            message = f"{pin.name} {pin.version} is built for {wrong} by its label, but the target has {neighbours}"
             yield case.flaw("built-for-another", pin.name, message)

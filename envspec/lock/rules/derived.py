@@ -47,8 +47,8 @@ def wrong_marks(case: LockedCase) -> Iterator[Finding]:
         if pin.publisher and (pin.kind != "pip" or pin.git or pin.url):
             message = f"{pin.name} has the publisher {pin.publisher.kind}, but no index that could say so"
             yield case.flaw("wrong-publisher", pin.name, message)
-        if strange := set(pin.overwrites) - {*before.get(pin.name, ())}:
-            message = f"{pin.name} can't overwrite {', '.join(sorted(strange))}, which isn't installed before it"
+        if later := set(pin.overwrites) - {*before.get(pin.name, ())}:
+            message = f"{pin.name} can't overwrite {', '.join(sorted(later))}, which isn't installed before it"
             yield case.flaw("wrong-overwrites", pin.name, message)
         if pin.kind == "conda" and (pin.git or pin.url):
             yield case.flaw("unasked-source", pin.name, f"{pin.name} is a conda package but names its own source")
@@ -63,7 +63,7 @@ def wrong_marks(case: LockedCase) -> Iterator[Finding]:
 def with_todays_names(target: LockedTarget) -> LockedTarget:
     """Give a target with today's PyPI names of its conda packages. The result is the target itself where the lock has
     these names, or those from before the table had the package."""
-    changed = {pin: replace(pin, provides=right) for pin in target.pins if (right := _todays_names(pin)) is not None}
+    changed = {pin: replace(pin, provides=names) for pin in target.pins if (names := _todays_names(pin)) is not None}
     pins = tuple(changed.get(pin, pin) for pin in target.pins) if changed else target.pins
     return replace(target, pins=pins) if changed else target
 
@@ -81,10 +81,12 @@ def wrong_code(case: LockedCase) -> Iterator[Finding]:
         if cuda is None or pin.kind != "pip" or not pin.is_wheel:
             message = f"{pin.name} has code for GPUs, and isn't a wheel of a target for CUDA"
             yield case.flaw("wrong-code", pin.name, message)
-        elif (right := published_code_in(pin, cuda)) is not None:
+        elif (published := published_code_in(pin, cuda)) is not None:
             own = {code for code in pin.code if code.startswith(("sm_", "compute_"))}
-            if pin.code != right and not (REST_UNREAD in pin.code and own <= {*right}):
-                message = f"{pin.name}'s wheel has the code {', '.join(right) or 'of none'}, not {', '.join(pin.code)}"
+            if pin.code != published and not (REST_UNREAD in pin.code and own <= {*published}):
+                message = (
+                    f"{pin.name}'s wheel has the code {', '.join(published) or 'of none'}, not {', '.join(pin.code)}"
+                )
                 yield case.flaw("wrong-code", pin.name, message)
 
 
@@ -93,15 +95,15 @@ def _todays_names(pin: Pin) -> tuple[str, ...] | None:
         return None
     from envspec.packages.conda import pypi_names, untabled_names
 
-    right = pypi_names(pin.name, pin.dependencies)
-    return None if pin.provides in (right, untabled_names(pin.name, pin.dependencies)) else right
+    names = pypi_names(pin.name, pin.dependencies)
+    return None if pin.provides in (names, untabled_names(pin.name, pin.dependencies)) else names
 
 
 def other_names(case: LockedCase, severity: Severity) -> Iterator[Finding]:
     """Yield the conda packages whose PyPI names differ today."""
     for pin in case.pins("conda"):
-        if (right := _todays_names(pin)) is not None:
-            names, locked = (", ".join(provided) or "nothing" for provided in (right, pin.provides))
+        if (todays := _todays_names(pin)) is not None:
+            names, locked = (", ".join(provided) or "nothing" for provided in (todays, pin.provides))
             message = f"by today's facts {pin.name} provides {names} (the lock says {locked})"
             yield case.flaw("wrong-provides", pin.name, message, severity)
 
@@ -113,9 +115,9 @@ def other_target_facts(case: LockedCase, severity: Severity) -> Iterator[Finding
     target, inputs = case.target, case.target.inputs
     if not (inputs.cuda or inputs.gpus or target.architectures or target.driver_floor):
         return
-    right, strict = architectures(inputs.gpus), strictest(target)
-    if target.architectures != right:
-        names, locked, counts = map(_architecture_text, (right, target.architectures, strict.architectures))
+    expected, strict = architectures(inputs.gpus), strictest(target)
+    if target.architectures != expected:
+        names, locked, counts = map(_architecture_text, (expected, target.architectures, strict.architectures))
         message = f"by today's facts the GPUs are {names} (the lock says {locked}), so {counts} counts"
         yield case.flaw("wrong-architectures", None, message, severity if inputs.gpus else "error")
     lower_bound = driver_floor(inputs.cuda, inputs.platform, inputs.gpus)
@@ -130,13 +132,13 @@ def strictest(target: LockedTarget) -> LockedTarget:
     """Give a target with the stricter values of its lock and today's tables: the newer driver, and the architectures
     that both name. Where they have none in common, today's count, else the lock's."""
     inputs = target.inputs
-    right, locked = architectures(inputs.gpus), target.architectures
-    both = tuple(architecture for architecture in right if architecture in locked) or right or locked
+    todays, locked = architectures(inputs.gpus), target.architectures
+    common = tuple(architecture for architecture in todays if architecture in locked) or todays or locked
     lower_bounds = (driver_floor(inputs.cuda, inputs.platform, inputs.gpus), target.driver_floor)
     lower_bound = max((bound for bound in lower_bounds if bound), key=numbers, default=None)
-    if (both, lower_bound) == (locked, target.driver_floor):
+    if (common, lower_bound) == (locked, target.driver_floor):
         return target
-    return replace(target, architectures=both, driver_floor=lower_bound, as_locked=(locked, target.driver_floor))
+    return replace(target, architectures=common, driver_floor=lower_bound, as_locked=(locked, target.driver_floor))
 
 
 def _architecture_text(architectures: tuple[str, ...]) -> str:

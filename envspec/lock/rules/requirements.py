@@ -70,8 +70,8 @@ def refused_pythons(case: LockedCase) -> Iterator[Finding]:
         )
         if refused is not None and not inputs.accepts(REFUSED_PYTHON, pin.name):
             what = f"{pin.name} {pin.version} doesn't take Python {refused} (Requires-Python {requires_python})"
-            some = "" if exact else ", which the machine may bring"
-            yield case.flaw(REFUSED_PYTHON, pin.name, f"{what}{some}")
+            origin = "" if exact else ", which the machine may bring"
+            yield case.flaw(REFUSED_PYTHON, pin.name, f"{what}{origin}")
 
 
 def broken_constraints(case: LockedCase) -> Iterator[Finding]:
@@ -104,9 +104,9 @@ def stray_pins(case: LockedCase) -> Iterator[Finding]:
 
 def conda_duplicates(case: LockedCase) -> Iterator[Finding]:
     """Yield the pip pins of packages that conda installs already or the base has: pip counts them as installed."""
-    of_base = dict(case.target.provided)
+    base_versions = dict(case.target.provided)
     for pin in case.pins("pip"):
-        if pin.name in of_base:
+        if pin.name in base_versions:
             yield case.flaw("installed-twice", pin.name, f"{pin.name} is pinned for pip, but the base has it already")
     provided = {name: pin for pin in case.pins("conda") for name in pin.provides}
     for pin in case.pins("pip"):
@@ -135,10 +135,10 @@ def _what(pin: Pin) -> str:
 def _conda_satisfies(pin: Pin, requirement: str) -> bool:
     channel, subdir = place_of(requirement)
     own_channel, own_subdir = channel_of(pin)
-    right = channel in ("", own_channel) or channel_name(channel) == own_channel
+    is_right_channel = channel in ("", own_channel) or channel_name(channel) == own_channel
     file = pin.artifact
     return (
-        right
+        is_right_channel
         and subdir in ("", own_subdir)
         and admits(requirement, pin.version, pin.build or "")
         and (file is None or is_file_of(requirement, file.sha256, file.md5))
@@ -254,9 +254,9 @@ def wrong_indexes(case: LockedCase) -> Iterator[Finding]:
     family from PyPI or the PyTorch index of the target's CUDA, every other one from PyPI, conda's from the spec's
     channels."""
     for pin in case.pins("pip"):
-        right = _indexes(case, pin)
-        if pin.index not in right:
-            message = f"{pin.name} is from {pin.index}, but must come from {' or '.join(right)}"
+        allowed = _indexes(case, pin)
+        if pin.index not in allowed:
+            message = f"{pin.name} is from {pin.index}, but must come from {' or '.join(allowed)}"
             yield case.flaw("wrong-index", pin.name, message)
     channels = [channel_name(channel) for channel in case.shared.channels]
     for pin in case.pins("conda"):
@@ -345,11 +345,11 @@ def wrong_edges(case: LockedCase) -> Iterator[Finding]:
         if stated is None:
             continue
         extras = case.graph.extras.get(Node("pip", pin.name), frozenset())
-        right = {str(published_requirement(line)) for line in stated.dependencies if markers.hold(line, extras)}
+        required = {str(published_requirement(line)) for line in stated.dependencies if markers.hold(line, extras)}
         added = set(corrections().missing_requirements(pin.name, pin.version, stated.dependencies))
         edges = set(pin.dependencies)
-        if not right <= edges <= right | added:
-            expected = ", ".join(sorted(right)) or "nothing"
+        if not required <= edges <= required | added:
+            expected = ", ".join(sorted(required)) or "nothing"
             locked = ", ".join(pin.dependencies) or "nothing"
             yield case.flaw(
                 "wrong-dependencies", pin.name, f"the spec states that {pin.name} requires {expected}, not {locked}"

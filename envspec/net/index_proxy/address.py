@@ -89,13 +89,13 @@ def path_of(file: FileAddress) -> str:
         host = host.rpartition("@")[2]
     # what the proxy says ends up in uv's cache
     path = hide_token(host, path)
-    below = f"/{file.stand_in}" if file.stand_in else ""
-    beside = f"{_SIDECAR}{file.metadata_sha256 or ''}" if file.sidecar else ""
+    stub_part = f"/{file.stand_in}" if file.stand_in else ""
+    sidecar_part = f"{_SIDECAR}{file.metadata_sha256 or ''}" if file.sidecar else ""
     provenance = _PROVENANCE + _encode(file.provenance) if file.provenance else ""
     attributes = f"{_YANKED if file.yanked else ''}{_PYTHON + _encode(python) if python else ''}"
-    key = f"{file.sha256 or _NO_HASH}.{'' if size is None else size}{attributes}{provenance}{beside}"
+    key = f"{file.sha256 or _NO_HASH}.{'' if size is None else size}{attributes}{provenance}{sidecar_part}"
     about = f"{variant_text(file.variant, file.fault)}/" if file.kind == VARIANT else ""
-    return f"{file.kind}/{key}/{about}{scheme}/{host}{slash}{path}{below}{mark}{query}"
+    return f"{file.kind}/{key}/{about}{scheme}/{host}{slash}{path}{stub_part}{mark}{query}"
 
 
 def variant_text(variant: WheelOfVariant | None, fault: str | None = None) -> str:
@@ -117,7 +117,7 @@ def parse(path: str) -> FileAddress | None:
     if kind not in (WHEEL, REFUSED, ALLOWED, VARIANT) or len(rest) != 4:
         return None
     key, scheme, host, below = rest
-    front, beside, metadata_sha256 = key.partition(_SIDECAR)
+    front, sidecar, metadata_sha256 = key.partition(_SIDECAR)
     front, _, provenance = front.partition(_PROVENANCE)
     front, _, python = front.partition(_PYTHON)
     front, yanked, _ = front.partition(_YANKED)
@@ -136,7 +136,7 @@ def parse(path: str) -> FileAddress | None:
         sha256,
         length,
         stand_in,
-        bool(beside),
+        bool(sidecar),
         metadata_sha256 or None,
         _decode(provenance),
         yanked=bool(yanked),

@@ -237,7 +237,9 @@ class Pages:
         key = (upstream.root, project)
         if key not in self._wheels:
             files = by_version(self.list_files(upstream, project), project)
-            self._wheels[key] = {version.public: of.wheels for version, of in files.items() if of.wheels}
+            self._wheels[key] = {
+                version.public: version_files.wheels for version, version_files in files.items() if version_files.wheels
+            }
         return self._wheels[key]
 
     def has(self, upstream: Upstream, project: str) -> bool:

@@ -242,8 +242,8 @@ def _without_wheel(wheels: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
     """Give the tags of what wheels with these tags leave without one: the platforms that none is for, and the Pythons
     that are newer than all of a platform's."""
     platforms: dict[str | None, list[str]] = {}
-    for platform, of_it in _PLATFORMS.items():
-        own = (tags for tags in wheels if any(end == "any" or of_it.fullmatch(end) for end in tags[2].split(".")))
+    for platform, pattern in _PLATFORMS.items():
+        own = (tags for tags in wheels if any(end == "any" or pattern.fullmatch(end) for end in tags[2].split(".")))
         platforms.setdefault(_newer_pythons(own), []).append(platform)
     return tuple(
         f"{pythons}-none-{'any' if len(ends) == len(_PLATFORMS) else '.'.join(ends)}"
@@ -304,15 +304,15 @@ def _row(row: Mapping[str, Any], kind: str, stand_in: str | None = None, *, diff
 
 
 def _address(row: Mapping[str, Any], kind: str, stand_in: str | None = None, python: str | None = None) -> FileAddress:
-    beside = row.get("core-metadata", False)
+    metadata = row.get("core-metadata", False)
     return FileAddress(
         kind,
         str(row["url"]),
         row["hashes"].get("sha256", ""),
         row.get("size"),
         stand_in,
-        bool(beside),
-        beside if isinstance(beside, str) else None,
+        bool(metadata),
+        metadata if isinstance(metadata, str) else None,
         row.get("provenance"),
         yanked=bool(row.get("yanked")),
         requires_python=python,
