@@ -1,4 +1,4 @@
-"""The image that a target's layers stand on: where it is, what it is, and what it brings."""
+"""The image that a target's layers stand on: its place, its manifest, and its content."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from envspec.image.manifest import ImageManifest, Read, read_image
 
 class ReadPaths(Struct, frozen=True):
     """The paths of a base that count. The files that match `contents` are read, `head` bytes of each, no more than
-    `most` of all; paths that match `seen` are only noted. `read` gives instead what is read of a file, from a stream
-    and the file's size."""
+    `most` of all; paths that match `seen` are only noted. `read`, if given, reads the part of a file that counts, from
+    a stream and the file's size."""
 
     contents: re.Pattern[str]
     seen: re.Pattern[str]
@@ -190,8 +190,8 @@ class BaseSource(Struct, frozen=True):
     origin: tuple[str, str] | None = None
 
     def image(self, oci_platform: str, cache: Path | None = None) -> BaseImage:
-        """Read the image of a platform, with what is in its layers; `cache` is envspec's, which knows the bases that
-        were read before by their digests. Raises InputError, IndexFailure, OSError."""
+        """Read the image of a platform, with the content of its layers. `cache` is envspec's, with the bases of earlier
+        runs by their digests. Raises InputError, IndexFailure, OSError."""
         manifest = read_image(self.top, self.read, oci_platform, self.where)
         place = cache / FOLDER / manifest.descriptor.digest.removeprefix("sha256:") if cache else None
         files = read_value(place, BaseFiles) if place else None

@@ -50,7 +50,7 @@ _NANOSECONDS = 10**9
 def config_document(
     plan: Plan, base: BaseImage, layers: Sequence[PackedLayer], more: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Make the configuration. `more` are labels beside those of recipes."""
+    """Make the configuration. `more` are labels besides those of recipes."""
     old = base.manifest.config
     own = old.get("config") if isinstance(old.get("config"), dict) else {}
     assert isinstance(own, dict)

@@ -255,7 +255,7 @@ def tar_pieces(entries: Iterable[LayerEntry], epoch: int) -> Iterator[bytes]:
 
 
 def pack(plan: LayerPlan, out: BinaryIO, kind: str, epoch: int, on_bytes: OnBytes = lambda count: None) -> PackedLayer:
-    """Write a layer, packed by one of `compress.KINDS`. `on_bytes` is told of what was packed. Raises ToolError,
+    """Write a layer, packed by one of `compress.KINDS`. `on_bytes` gets the number of bytes packed. Raises ToolError,
     OSError."""
     stream = compressor(kind)
     plain, packed = hashlib.sha256(), _Hashed(out)
@@ -309,7 +309,7 @@ def _head(entry: LayerEntry, epoch: int) -> bytes:
 
 @lru_cache
 def _empty_head(mode: int, owner: int, epoch: int) -> tuple[bytes, int]:
-    """Give the head of a file without a name and of no bytes, and what its checksum says."""
+    """Give the head of a file without a name and of no bytes, and the value of its checksum."""
     head = _head_of_any(LayerEntry("", content=io.BytesIO, mode=mode, owner=owner), epoch)
     return head, int(head[148:154], 8)
 

@@ -1,7 +1,7 @@
-"""The layers of a target's image, from the bottom: what each holds, and the key of what it is made from.
+"""The layers of a target's image, from the bottom: the content of each, and the key of its inputs.
 
-A layer's key says what is in it and nothing else, so that targets with the same packages have the same layers, and a
-package that moves makes one layer new.
+A layer's key covers its content and nothing else, so that targets with the same packages have the same layers, and a
+changed package changes one layer.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _KINDS = ("conda", "pip", "python")
 
 
 class SliceParts(Struct, frozen=True):
-    """target.json without what its layers say, and the text of each layer's part, by the layer's name."""
+    """target.json without its layers' parts, and the text of each part, by the layer's name."""
 
     target: str
     of_layers: Mapping[str, str]
@@ -284,7 +284,7 @@ def package_entries(
     conda: LinkedPackages | None,
     built: Mapping[str, tuple[Path, str]],
 ) -> Iterable[LayerEntry]:
-    """Give what packages bring, in the order of installation; the arguments are those of `LayerInputs`."""
+    """Give the entries of packages, in the order of installation; the arguments are those of `LayerInputs`."""
     chosen = tuple(pins)
     if conda:
         yield from conda.entries([pin for pin in chosen if pin.kind == "conda"], scheme.root)

@@ -118,7 +118,7 @@ def descriptor_of(row: Any, where: str) -> Descriptor:
 
 
 def check_content(content: bytes, blob: Descriptor, where: str) -> bytes:
-    """Give the bytes of a blob that are what its descriptor says. Raises InputError."""
+    """Return the bytes of a blob, which have its descriptor's size and digest. Raises InputError."""
     if len(content) != blob.size or f"sha256:{hashlib.sha256(content).hexdigest()}" != blob.digest:
         raise _odd(where, f"the content of {blob.digest} isn't what its digest says")
     return content

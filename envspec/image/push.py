@@ -1,5 +1,5 @@
-"""An image into a registry: what it lacks, from the blobs up to the name, so that a name never leads to half an
-image."""
+"""The push of an image into a registry: the missing blobs first and the name last, so that a name never leads to half
+an image."""
 
 from __future__ import annotations
 

@@ -58,7 +58,8 @@ def open_sif(path: Path) -> Sif:
 
 
 def read_sif(sif: Sif, read_paths: ReadPaths, env: Mapping[str, str]) -> BaseFiles:
-    """Read what is wanted of a SIF's root. Raises InputError for one that holds more than one may, ToolError."""
+    """Read these paths of a SIF's root. Raises InputError for a SIF that holds more than the limits allow,
+    ToolError."""
     program = programs.find_program("unsquashfs", env)
     if program is None:
         hint = "install squashfs-tools, or name the image that the SIF was made from"

@@ -1,7 +1,7 @@
 """The files of a wheel as an installer puts them into an environment (PEP 427), taken from the wheel itself.
 
-uv isn't asked: what it writes is of its own version, of the interpreter that it finds and, where several NVIDIA wheels
-bring one file, of whichever thread comes last. Here a wheel and the environment's place decide alone, and nothing is
+uv isn't used: its files depend on its own version, on the interpreter that it finds and, where several NVIDIA wheels
+have one file, on the order of its threads. Here a wheel and the environment's place decide alone, and nothing is
 unpacked to a disk. A test holds the result to uv's, file by file.
 """
 

@@ -326,8 +326,8 @@ class WheelBuilder(Struct, frozen=True):
 
 
 def refuse_code(pin: Pin, source: Path) -> None:
-    """Refuse to build a source that the lock calls inert, and whose build may run code of its own: whoever wrote so
-    into the lock had no permission for it. Raises LockError, IndexFailure."""
+    """Refuse to build a source that the lock calls inert, but whose build may run code of its own: the spec doesn't
+    permit that build. Raises LockError, IndexFailure."""
     if pin.is_inert and runs_code(source, pin.name, pin.version):
         raise LockError(
             f"{source.name}: the lock says that its build runs no code of its own, and it may run some",

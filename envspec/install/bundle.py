@@ -133,7 +133,7 @@ def python_entry(build: LockedPython) -> Known:
 
 def earlier_files(old: Path, target: str) -> frozenset[Known]:
     """List the packages' files that an earlier bundle holds, or needs itself: `old` is its tar, its `SHA256SUMS`, or
-    the lock that it was made from, of which `target` counts. Raises InputError, LockError."""
+    the lock that it was made from, with its `target`. Raises InputError, LockError."""
     try:
         with open_plain(old) as file:
             earlier = frozenset(known for text in _texts_of(file) for known in _read_sums(text))

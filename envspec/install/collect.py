@@ -179,8 +179,8 @@ def plain_name(pin: Pin) -> str:
 
 
 def with_plain_names(pins: Sequence[Pin], files: Paths, folder: Path) -> Paths:
-    """Give the same files, those of variants under plain names in a folder, each in one of its own. Nothing is copied
-    where the system can link. Raises OSError."""
+    """Give the same files, but variants' files under plain names, each in its own folder below `folder`. Nothing is
+    copied where the system can link. Raises OSError."""
     plain_files = dict(files)
     for pin in pins:
         if pin.artifact is None or pin.artifact.variant is None:

@@ -79,8 +79,8 @@ def changes(
 ) -> tuple[Change, ...]:
     """Plan the changes from `installed` to `pins`, in the order of (kind, name).
 
-    `known` has the file that each pip package came from (`State.pip`): files of two indexes can share a version.
-    `keys` are those of wheels that are built here (`envspec.install.build`): one built for another torch is another.
+    `known` has the file that each pip package came from (`State.pip`): files of two indexes can share a version. `keys`
+    are the keys of wheels that are built here (`envspec.install.build`): a wheel built for another torch differs.
     """
     required = {(pin.kind, pin.name): pin for pin in pins}
     planned = [*_conda(required, installed), *_pip(required, installed, known, keys)]

@@ -123,8 +123,8 @@ def build_address(build: LockedPython, settings: Settings, env: Mapping[str, str
 def fetch_build(
     build: LockedPython, settings: Settings, env: Mapping[str, str], *, offline: bool = False, into: Path | None = None
 ) -> Path:
-    """Fetch a build, unless it is in the cache; `into` is another cache to take and keep it in. Raises InputError where
-    it isn't there and the user lets none be fetched, IndexFailure, whose hint names what has to serve it, OSError."""
+    """Fetch a build, unless it is in the cache; `into` is another cache to read and fill. Raises InputError where it
+    isn't there and the user lets none be fetched, IndexFailure, whose hint names what has to serve it, OSError."""
     fetcher = index_fetcher(settings, {}, env, offline=offline)
     store = FileStore(into / ARTIFACTS, fetcher) if into else FileStore.of(settings, fetcher)
     expected = WantedFile(build.file, build.sha256, build.size)

@@ -1,5 +1,5 @@
-"""An environment on a base: a virtual environment of the base's own Python, which sees the base's packages behind what
-is installed in it. Nothing is written below the base."""
+"""An environment on a base: a virtual environment of the base's own Python, which sees the base's packages behind its
+own. Nothing is written below the base."""
 
 from __future__ import annotations
 

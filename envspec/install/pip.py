@@ -138,7 +138,7 @@ class PipInstaller(Struct, frozen=True):
         done(pins)
 
     def _install_source(self, label: str, pin: Pin, files: Paths, *, fresh: bool) -> None:
-        """Install what is compiled against the environment, which has all its wheels by now."""
+        """Install a source that is compiled against the environment, which has all its wheels by now."""
         place = self.scratch / f"built-{pin.name}"
         place.mkdir(exist_ok=True)
         # what uv keeps of a wheel's file is of its path and time, and the cache of a build would be another torch's
@@ -312,7 +312,7 @@ def _key(pin: Pin) -> tuple[str, str]:
 
 
 def _is_of_an_index(pin: Pin) -> bool:
-    """Return whether a pin's file has a name that says what it is. That of a URL may have any."""
+    """Return whether a pin's file has a name by the rules of indexes. A file at a URL may have any name."""
     return pin.git is None and pin.url is None
 
 

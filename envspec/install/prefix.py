@@ -154,8 +154,8 @@ def write_file(prefix: Path, path: Path, text: str) -> None:
 
 
 def remove_debris(debris: Collection[Path]) -> None:
-    """Remove leftovers of an interrupted installer, which no installer can read. Of a link, the link goes. Raises
-    OSError.
+    """Remove leftovers of an interrupted installer, which no installer can read. Of a link, only the link is removed.
+    Raises OSError.
     """
     for path in debris:
         if path.is_dir() and not path.is_symlink():

@@ -1,6 +1,6 @@
-"""A spec's own project in an environment: built with what the lock has, and installed last, without dependencies.
+"""A spec's own project in an environment: built with the lock's packages, and installed last, without dependencies.
 
-One that is compiled is built once: its wheel is kept for as long as its files and all that it was built with stay.
+A compiled project is built once: its wheel is valid for as long as its files and the inputs of its build stay.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _describe_wheel(project: Project, wheel: Path) -> BuiltProject:
 
 
 def build_for_bundle(spec: Spec, project: Project, builder: WheelBuilder) -> Path:
-    """Build the wheel of a project for another machine, in an environment of what its build requires. Raises as
+    """Build the wheel of a project for another machine, in an environment of its build requirements. Raises as
     `build_project`."""
     target = builder.rules.target
     reached = Graph.of(target, build_names(project)).outgoing
@@ -171,7 +171,7 @@ def build_for_bundle(spec: Spec, project: Project, builder: WheelBuilder) -> Pat
 
 
 def install_project(built: BuiltProject, prefix: Path, uv: Uv, scratch: Path) -> None:
-    """Install a project's wheel in place of what is there of it. Raises ToolError."""
+    """Install a project's wheel in place of an older one. Raises ToolError."""
     done = uv.run(
         [
             *("pip", "install", "--no-config", "--no-deps", "--no-index", "--offline", "--quiet"),

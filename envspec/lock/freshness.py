@@ -14,7 +14,7 @@ from envspec.spec.model import Spec
 
 
 def reason(code: str, message: str, package: str | None = None, file: str | None = None, **evidence: object) -> Finding:
-    """Make the finding of a cause. The evidence is what its details are in JSON."""
+    """Make the finding of a cause. `evidence` are its details in JSON."""
     return Finding("error", code, message, package=package, file=file, evidence=tuple(evidence.items()))
 
 

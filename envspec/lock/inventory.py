@@ -117,7 +117,7 @@ _VERSION = re.compile(r"[!-~]{1,200}")
 
 
 def is_package(name: str, version: str) -> bool:
-    """Return whether a name (normalised) and a version are those of a package: they go on into messages and to uv."""
+    """Return whether a normalised name and a version are valid for a package: messages and uv get them."""
     return _NAME.fullmatch(name) is not None and _VERSION.fullmatch(version) is not None
 
 

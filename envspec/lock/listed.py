@@ -1,4 +1,4 @@
-"""The lists of a target's inputs in a lock's file: what all targets have stands once, in `[env]`.
+"""The lists of a target's inputs in a lock's file: the common items of all targets stand once, in `[env]`.
 
 Each list has a key, a field of `TargetInputs`, and the form of its items: a text, or a table of texts.
 """

@@ -1,4 +1,4 @@
-"""A locked target's exact pins as the rules judge them, with what is known of its wheels' code without any network."""
+"""A locked target's exact pins as the rules judge them, with the known code of its wheels; without any network."""
 
 from __future__ import annotations
 

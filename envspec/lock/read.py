@@ -27,7 +27,7 @@ _CONFLICT = re.compile(r"^(?:<{7} |={7}\r?$|>{7} )", re.MULTILINE)
 class LockLayout(LockError):
     """A lock whose text isn't as envspec writes it, though it can be read: merged line by line, or edited by hand.
 
-    `lock` is what it says. Only who writes it anew may take that.
+    `lock` is its content, which only a command that writes it anew may use.
     """
 
     def __init__(self, lock: Lock, place: Place) -> None:

@@ -1,7 +1,7 @@
-"""Paths that several packages of a target have: in which order packages are installed, and so whose content stays.
+"""Paths that several packages of a target have, and the order of installation, which decides whose content stays.
 
-conda's packages come first, then pip's in pip's own order, then the spec's project. uv installs side by side, so what
-stands at a path that two of its wheels have would be up to its threads.
+conda's packages come first, then pip's in pip's own order, then the spec's project. uv installs wheels side by side, so
+the content at a path of two wheels would depend on its threads.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ class LockFolder:
         return None if content is None else self._lock(content)
 
     def look(self) -> Lock | None:
-        """Read the lock for a command that only shows it: its layout may be another than envspec's. Raises as `read`,
-        but for that."""
+        """Read the lock for a command that only shows it: its layout may be another than envspec's. Otherwise raises as
+        `read`."""
         content = self._content()
         if content is None:
             return None

@@ -1,4 +1,4 @@
-"""The machines that a target is for, and the build of a variant: what its label and properties say of CUDA and GPUs."""
+"""The machines of a target, and the build of a variant: its CUDA and GPUs by its label and properties."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def properties_of(variant: WheelVariant) -> tuple[Property, ...]:
 
 
 def is_for_cpu(variant: WheelVariant) -> bool:
-    """Return whether a variant has nothing for GPUs in a release of which others have."""
+    """Return whether a variant has nothing for GPUs, in a release whose other variants have."""
     return NVIDIA in variant.priorities and not any(prop.namespace == NVIDIA for prop in properties_of(variant))
 
 

@@ -1,7 +1,7 @@
 """The lock as text. The same lock gives the same bytes, whatever order its values came in.
 
-The measure of the format is a pull request. A package stands once, however many targets have it; what differs between
-targets says so in place; every list that may grow has one item a line. So a new version is one hunk.
+The measure of the format is a pull request. A package stands once, for any number of targets; a value that differs
+between targets names its targets in place; every list that may grow has one item a line. So a new version is one hunk.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ _Pins = Mapping[str, Pin]
 
 
 def _merge_pins(targets: Sequence[LockedTarget]) -> list[_Pins]:
-    """Return the pins of all targets, those of one package together, in the file's order."""
+    """Return the pins of all targets, grouped by package, in the file's order."""
     packages: dict[tuple[object, ...], dict[str, Pin]] = {}
     for target in targets:
         seen: set[tuple[str, str]] = set()

@@ -152,7 +152,7 @@ class FileStore(Struct, frozen=True):
         return place
 
     def fetch_unknown(self, url: str, file: str, known: KnownFile | None = None) -> KnownFile:
-        """Fetch a file of which only the URL is known, and keep it under the hash that it turns out to have.
+        """Fetch a file by its URL alone, and store it under the hash of its content.
 
         `known` are the facts of an earlier fetch: a server whose ETag is still the same doesn't send the file again.
         Raises IndexFailure for a file that doesn't exist or holds what no such file may hold; OSError.

@@ -291,7 +291,7 @@ class Registries:
         self, challenge: str, image: ImageAddress, endpoint: RegistryEndpoint, scopes: Sequence[str] = ()
     ) -> str:
         """Make the header that answers a registry's 401: a token, fetched with the user's login if there is one.
-        `scopes` are what it is to allow, by default to pull the image. Raises IndexFailure."""
+        `scopes` are the permissions that it asks for, by default to pull the image. Raises IndexFailure."""
         host = urlsplit(endpoint.origin).netloc
         # a mirror has its own login: that of the registry it stands for is none of its business
         login_place = ImageAddress(host, endpoint.path, "", None) if endpoint.is_mirror else image

@@ -31,9 +31,9 @@ class DamagedFile(IndexFailure):
 
 
 class RemoteFile(io.RawIOBase):
-    """A file of `total` bytes at a URL, of which the last ones are here already.
+    """A file of `total` bytes at a URL, whose last bytes are read already.
 
-    Whoever reads on and on is given twice as much at a time, up to 2 MiB. `fetched` counts the bytes that came. All
+    Each sequential read fetches twice as much as the one before, up to 2 MiB. `fetched` counts the received bytes. All
     parts together may take `whole_seconds`, and the time of the received bytes at `bytes_per_second`. Reading raises
     IndexFailure, and DamagedFile for more at once than an archive's list of entries may have.
     """

@@ -1,8 +1,8 @@
 """One repository of a registry, to read or to write: its manifests, and its blobs as streams.
 
-Source: OCI's distribution-spec. A blob is uploaded in pieces, and goes on where it broke off, or begins anew at a
-registry that forgot it (docker-registry 2.8 drops an upload of which a piece broke off); a blob that the repository
-has, or that it can take over from another one of the same registry, isn't sent at all.
+Source: OCI's distribution-spec. A blob is uploaded in pieces. A broken upload resumes, or begins anew at a registry
+that forgot it (docker-registry 2.8 drops an upload with a broken piece); a blob that the repository has, or that it can
+take over from another one of the same registry, isn't sent at all.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ class VariantReader(Struct):
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of_release(self, wheels: Iterable[Row], about: Mapping[str, Row]) -> Variants:
-        """Read what is said of the variants of a release, of which these are wheels: by the file about them, else by
-        the wheels themselves, one for each label. Raises InvalidVariants, IndexFailure."""
+        """Read the variants of the release of these wheels: from the file about them, else from the wheels themselves,
+        one for each label. Raises InvalidVariants, IndexFailure."""
         by_label: dict[str, Row] = {}
         for row in sorted(wheels, key=lambda row: str(row["filename"])):
             label = read_name(str(row["filename"])).label

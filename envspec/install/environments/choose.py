@@ -1,7 +1,7 @@
 """The target that a machine gets when the user names none. Pure.
 
-A CPU target is taken only where the lock has no CUDA target for the platform: that a machine shows no GPU says where
-one stands (a login node), not what one wants.
+A CPU target is taken only where the lock has no CUDA target for the platform: a machine without a GPU may be a login
+node, whose user wants CUDA all the same.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class Sources(Struct, frozen=True):
 
 
 def remember(cache: str, key: str, ready: Ready, sources: Sources) -> None:
-    """Keep an answer with what it came from. An unwritable cache is no error: the next run finds out again."""
+    """Store an answer with its sources. An unwritable cache is no error: the next run finds out again."""
     if None in sources.trees.values():
         return
     memo = {"files": dict(sources.files), "trees": dict(sources.trees), "ready": asdict(ready)}

@@ -1,4 +1,4 @@
-"""A lock's text as TOML, and what its tables may hold: what the readers of all versions share."""
+"""A lock's text as TOML, and the keys and types of its tables: the common part of the readers of all versions."""
 
 from __future__ import annotations
 

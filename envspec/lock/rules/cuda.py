@@ -88,7 +88,7 @@ def _of_another_maker(name: str, other: str, cuda: str) -> str:
 
 
 def _variant_of_torch(case: LockedCase, torch: Pin, cuda: str | None) -> Iterator[Finding]:
-    """Judge a torch of which a variant is locked: its label and properties say what it was built for."""
+    """Judge a torch whose variant is locked, by the CUDA of the variant's label and properties."""
     built = torch_cuda(torch, ())
     if built == cuda or (cuda and built and cuda.startswith(f"{built}.")):
         return

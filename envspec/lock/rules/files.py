@@ -1,4 +1,5 @@
-"""A file's name says what is pinned, and for which machines; the torch family's hashes are those that ship."""
+"""A file's name has the pinned package and version, and fits the target's machines; the torch family's hashes are those
+that ship."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def version_of(text: str) -> Version:
 
 
 def names_source(url: str, pin: Pin) -> bool:
-    """Return whether a requirement's URL names what is pinned: the same repository, folder and commit (as far as the
+    """Return whether a requirement's URL names the pinned source: the same repository, folder and commit (as far as the
     URL says it), or the same file (and hash, where the URL has one)."""
     pinned = pinned_address(pin)
     try:

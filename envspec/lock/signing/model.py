@@ -1,4 +1,4 @@
-"""Signatures as values: what is signed for what purpose, and by whom."""
+"""Signatures as values: their purposes and their signers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Running `ssh-keygen -Y`. Everything that is cryptography happens there.
 
-What is signed goes in by stdin, from memory: what was judged is what is signed and checked, whatever happens to the
-files meanwhile. The signature and the allowed signers lie in a folder that only this user can enter.
+The signed content goes in by stdin, from memory: the judged bytes are signed and checked, even if the files change
+meanwhile. The signature and the allowed signers lie in a folder that only this user can enter.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class Upstream(Struct, frozen=True, dict=True):
         return project not in self.without and (self.only is None or project in self.only)
 
     def sources(self, project: str) -> ShownFiles:
-        """Say what uv is shown of a project's files."""
+        """Return the form in which uv is shown a project's files."""
         return ShownFiles(project in self.allowed, project in self.allowed or project in self.unfit, self.glibc)
 
     def page(self, project: str) -> str:
@@ -356,7 +356,7 @@ _FACTS_FORMAT = "1"
 
 @cache
 def facts_digest(variant: str) -> str:
-    """Make a digest of all that a variant's pages and METADATA are made of: uv keeps them for as long as it stays."""
+    """Make a digest of all inputs of a variant's pages and METADATA: uv keeps these for as long as the digest stays."""
     digest = hashlib.sha256(_FACTS_FORMAT.encode())
     for file in (f"wheels/{variant}.json", "released.toml"):
         digest.update(Path(edition.folder(), file).read_bytes())

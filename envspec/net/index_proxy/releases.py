@@ -149,8 +149,8 @@ class ReleaseStore:
     def get(
         self, root: str, project: str, target: Machine | None = None, before: str | None = None
     ) -> tuple[Release, ...] | None:
-        """Read a page's releases, as a `target` sees them, and as they were `before` a moment: once for all that ask
-        so. None for a page that isn't kept."""
+        """Read a page's releases, as a `target` sees them, and as they were `before` a moment. Each view is made once.
+        None for a page that isn't stored."""
         page = (root, project)
         if page not in self._read and (releases := _load(self._path(root, project))) is not None:
             self._read[page] = {(None, None): releases}
@@ -192,6 +192,6 @@ def version_of(text: str) -> Version | None:
 
 
 def is_older(version: str, than: str | None) -> bool:
-    """Return whether a version is older than another one, if there is that."""
+    """Return whether a version is older than another one; false without another one."""
     own, other = version_of(version), version_of(than or "")
     return own is not None and other is not None and own < other

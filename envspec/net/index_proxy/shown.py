@@ -51,7 +51,7 @@ def has_variants(files: Iterable[str]) -> bool:
 
 
 class ShownVariant(Struct, frozen=True):
-    """A variant's row for uv, with what is known of it or why nothing is."""
+    """A variant's row for uv, with the facts about the variant, or the reason why there are none."""
 
     row: Row
     plain: str
@@ -66,7 +66,7 @@ Read = Callable[[Sequence[Row]], Variants]
 
 
 def representatives(wheels: Sequence[Row]) -> Wheels:
-    """Of a release's wheels give one of each plain name: what has no variants, and any variant of what has some."""
+    """Choose one wheel of each plain name from a release: any of its variants, or the plain wheel without them."""
     names = {str(row["filename"]): read_name(str(row["filename"])) for row in wheels}
     variants: dict[str, Row] = {}
     for row in sorted(wheels, key=lambda row: str(row["filename"])):
@@ -82,10 +82,10 @@ def representatives(wheels: Sequence[Row]) -> Wheels:
 
 
 def choose_wheels(wheels: Sequence[Row], read: Read, machine: TargetMachine, previous: str | None = None) -> Wheels:
-    """Of a release's wheels give those of the variant that a machine installs, the `previous` one if that fits; those
-    without variants where none does. `read` gives what is said of the variants of some wheels.
+    """Choose from a release's wheels those of the variant that a machine installs: the `previous` variant if that fits.
+    Where no variant fits, choose the wheels without one. `read` gives the variants of wheels.
 
-    Where nothing can be read of them, there is the reason alone: a plain wheel beside them may be for CPUs."""
+    Where the variants can't be read, the result is the reason alone: a plain wheel beside them may be for CPUs."""
     names = {str(row["filename"]): read_name(str(row["filename"])) for row in wheels}
     plain = [row for row in wheels if names[str(row["filename"])].label is None]
     here = machine.platform, machine.python, machine.glibc
@@ -115,8 +115,8 @@ def choose_wheels(wheels: Sequence[Row], read: Read, machine: TargetMachine, pre
 def of_releases(
     releases: Mapping[Version, Sequence[Row]], read: Read, project: str, machine: TargetMachine | None
 ) -> dict[Version, Wheels]:
-    """Choose the wheels of those releases of a project that have variants, for a machine; without one any variant
-    stands for all."""
+    """Choose the wheels of a project's releases with variants, for a machine; without a machine, any variant stands for
+    all."""
     versions = [version for version in releases if has_variants(str(row["filename"]) for row in releases[version])]
     if machine is None or not versions:
         return {version: representatives(releases[version]) for version in versions}
@@ -233,7 +233,7 @@ def _endings(wheels: Iterable[Row]) -> tuple[tuple[str, ...], ...]:
 
 @lru_cache(maxsize=1 << 14)
 def _ending(rest: str) -> tuple[str, ...]:
-    """Read the tags of what stands behind a wheel's version: those of a page's releases are much the same."""
+    """Read the tags in the part of a wheel's name behind the version. Cached: a page's releases have much the same."""
     return tuple(wheel_parts(f"any-1-{rest}")[-3:])
 
 
@@ -284,8 +284,8 @@ def _newer_pythons(wheels: Iterable[tuple[str, ...]]) -> str | None:
 
 
 def _of_some_target(own: VersionFiles) -> list[Row]:
-    """Choose the wheels that some target could install: of the wheels of a hundred pages that is two fifths, and uv
-    reads each. Of a release without any such wheel give all, so that uv says what it has."""
+    """Choose the wheels that some target could install: two fifths of the wheels of a hundred pages, and uv reads each.
+    A release without any such wheel keeps all of them, so that uv's message names them."""
     installable = [row for row in own.wheels if installs_somewhere(row["filename"][:-4].split("-", 2)[2])]
     return installable or own.wheels
 
