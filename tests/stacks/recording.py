@@ -73,12 +73,11 @@ class Recording:
         folder.mkdir(exist_ok=True)
         says = _shared_paths({wheel: said for wheel, said in self.says.items() if wheel not in self.files})
         sources = {source: members for source, members in self.sources.items() if source not in self.files}
-        metadata, says_of, sources_of = map(_by_project, (self.metadata, says, sources))
+        parts = {"metadata": _by_project(self.metadata), "says": _by_project(says), "sources": _by_project(sources)}
         files_of = _by_project(self.files)
-        projects = {*self.pages, *metadata, *says_of, *sources_of, *files_of}
+        projects = {*self.pages, *files_of, *(project for part in parts.values() for project in part)}
         for project in projects:
-            names = (metadata, says_of, sources_of)
-            more = dict(zip(("metadata", "says", "sources"), (part.get(project, {}) for part in names), strict=True))
+            more = {name: part.get(project, {}) for name, part in parts.items()}
             files = files_of.get(project, {})
             pages = {project: self.pages[project]} if project in self.pages else {}
             packed = pack(pages, files, (*more["metadata"], *more["says"], *files), more)
