@@ -30,12 +30,12 @@ _SERVICE = "osv"
 
 
 class Malicious(AnswerNo):
-    """A release is known to be malicious. `found` has all of them."""
+    """A release is known to be malicious. `findings` has all of them."""
 
-    def __init__(self, found: tuple[Finding, ...], what: str) -> None:
-        self.found = found
-        lines = [f"{subject(one)}: {clean_text(one.message)}" for one in found]
-        first = found[0].evidence.advisory.id
+    def __init__(self, findings: tuple[Finding, ...], what: str) -> None:
+        self.findings = findings
+        lines = [f"{subject(finding)}: {clean_text(finding.message)}" for finding in findings]
+        first = findings[0].evidence.advisory.id
         super().__init__(
             "\n  ".join(["known to be malicious, and so neither locked nor installed:", *map(printable, lines)]),
             hint=f"keep it out, for example with a constraint; if the report is wrong: [audit.ignore] {first} = why",
@@ -84,8 +84,8 @@ def refuse_malicious(
         carried=known.answers,
         on_trouble=lambda trouble: report.append(warning(str(trouble))),
     )
-    if look.found:
-        raise Malicious(look.found, path)
+    if look.findings:
+        raise Malicious(look.findings, path)
     if look.unknown and policy is not None and wanted:
         names = printable(", ".join(f"{one.name} {one.version}" for one in look.unknown))
         raise OutsideError(

@@ -61,8 +61,8 @@ def _refuse_odd(place: Path) -> None:
 
 def git_error(ran: subprocess.CompletedProcess[bytes]) -> str:
     """Return why git failed: the first line of its message."""
-    said = ran.stderr.decode(errors="replace").strip().split("\n")[0]
-    return said.removeprefix("fatal: ").strip() or f"exit code {ran.returncode}"
+    message = ran.stderr.decode(errors="replace").strip().split("\n")[0]
+    return message.removeprefix("fatal: ").strip() or f"exit code {ran.returncode}"
 
 
 def git_output(arguments: Sequence[str], folder: Path, *, allowed: Sequence[int] = (0,)) -> str:
