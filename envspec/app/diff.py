@@ -47,7 +47,7 @@ from envspec.review.diff.settings import of_allowed_signers, of_exceptions, of_m
 from envspec.review.diff.text import text
 from envspec.review.git.program import work_tree
 from envspec.review.verify.claims import new_claims
-from envspec.review.verify.model import Outcome, Told, Verification
+from envspec.review.verify.model import ClaimResult, Outcome, Verification
 from envspec.spec.document import read_bytes
 from envspec.spec.model import Audit, Spec
 from envspec.spec.newer import lock_day
@@ -263,15 +263,15 @@ def _add_verification(
     replaced = {one: where for one, where in before.items() if (one.pin.kind, one.pin.name) in names}
     claims = {**replaced, **wanted}
     if offline:
-        told = tuple(Told(claim, targets, Outcome(unasked=_OFFLINE)) for claim, targets in claims.items())
+        told = tuple(ClaimResult(claim, targets, Outcome(unasked=_OFFLINE)) for claim, targets in claims.items())
     else:
         told = ask_indexes(spec, new, claims) if claims else ()
     found = Verification(tuple(one for one in told if one.claim in wanted), len(wanted))
     hosts = {host_of(pin.url) for target in old for pin in target.pins if pin.url}
     servers = {one.claim: _server_of_change(one, brought, hosts) for one in told}
-    trusted = Verification(tuple(one for one in found.told if servers[one.claim] is None), len(wanted))
+    trusted = Verification(tuple(one for one in found.results if servers[one.claim] is None), len(wanted))
     unproving: dict[str, list[str]] = {}
-    for one in found.told:
+    for one in found.results:
         server = servers[one.claim]
         if server is not None and not one.is_unasked and not one.differs:
             unproving.setdefault(server, []).append(one.claim.label)
@@ -299,7 +299,7 @@ def _add_verification(
     return with_answers(review, answers), not found.unasked
 
 
-def _server_of_change(one: Told, brought: Mapping[str, str], hosts: Collection[str]) -> str | None:
+def _server_of_change(one: ClaimResult, brought: Mapping[str, str], hosts: Collection[str]) -> str | None:
     """Name the server that answered for a pin, where the change itself chose it; None where the old lock's spec did.
     `hosts` are those of the old lock's URLs. A second source is the choice of the site's policy.
     """
@@ -313,7 +313,7 @@ def _server_of_change(one: Told, brought: Mapping[str, str], hosts: Collection[s
     return f"{name} ({brought[name]})" if name in brought else None
 
 
-def _file_of_index(told: Told) -> tuple[str, str] | None:
+def _file_of_index(told: ClaimResult) -> tuple[str, str] | None:
     """Return the file of a claim, if its index was found to hold it."""
     outcome, artifact = told.outcome, told.claim.pin.artifact
     if artifact is None or outcome.unasked is not None or not outcome.source:

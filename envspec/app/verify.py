@@ -17,7 +17,7 @@ from envspec.lock.model import Lock, LockedTarget
 from envspec.review.verify.ask import SecondSource, ask_all
 from envspec.review.verify.claims import apply_bounds, claims_of, new_claims, unasked_parts
 from envspec.review.verify.indexes import Indexes, ask_channels
-from envspec.review.verify.model import Claims, Told, Verification
+from envspec.review.verify.model import ClaimResult, Claims, Verification
 from envspec.spec.model import Spec
 from envspec.spec.newer import bounds, with_moments_of_lock
 
@@ -53,7 +53,7 @@ def claims_in(spec: Spec, lock: Lock, targets: Iterable[LockedTarget]) -> Claims
     return apply_bounds(claims_of(lock, targets), bounds(with_moments_of_lock(spec, lock.inputs.exclude_newer)))
 
 
-def ask_indexes(spec: Spec, lock: Lock, claims: Claims, *, live: bool = False) -> tuple[Told, ...]:
+def ask_indexes(spec: Spec, lock: Lock, claims: Claims, *, live: bool = False) -> tuple[ClaimResult, ...]:
     """Ask this machine's indexes and channels for claims of a lock. Raises Forbidden where the site's policy forbids
     an address."""
     permit_addresses(spec)

@@ -21,7 +21,7 @@ from envspec.cli.table import colour_word, heading
 
 if TYPE_CHECKING:
     from envspec.lock.model import Lock
-    from envspec.review.verify.model import Outcome, Told, Verification
+    from envspec.review.verify.model import ClaimResult, Outcome, Verification
     from envspec.spec.model import Spec
 
 EPILOG = """\b
@@ -109,7 +109,7 @@ def command(
 
 
 def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) -> Iterator[str]:
-    def line_of(word: str, one: Told, code: str) -> str:
+    def line_of(word: str, one: ClaimResult, code: str) -> str:
         return f"{colour_word(word)}: {printable(one.claim.label)}, {heading(one.targets, lock)}  [{code}]"
 
     for one, outcome, difference in (*found.forged, *found.unexpected):
@@ -127,11 +127,11 @@ def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) ->
         yield f"publishers: {found.attested} proved by attestations"
     strange = len({one.claim for one, *_ in found.unexpected})
     counts = (
-        (found.total - len(found.told), f"as at {revision}"),
+        (found.total - len(found.results), f"as at {revision}"),
         (found.proved, "as published"),
         (found.by_facts, "by envspec's own records (`--live` asks the index)"),
-        (sum(one.differs for one in found.told), "NOT as published"),
-        (sum(one.is_unasked for one in found.told), "not asked in full"),
+        (sum(one.differs for one in found.results), "NOT as published"),
+        (sum(one.is_unasked for one in found.results), "not asked in full"),
     )
     said = ", ".join(f"{count} {what}" for count, what in counts if count)
     rest = f"; `envspec lock` wouldn't take {strange} of them" if strange else ""
@@ -142,7 +142,7 @@ def _as_json(found: Verification) -> dict[str, Any]:
     return {
         "ok": not found.forged and not found.unasked,
         "complete": not found.unasked,
-        "pins": {"total": found.total, "asked": len(found.told), "proved": found.proved, "facts": found.by_facts},
+        "pins": {"total": found.total, "asked": len(found.results), "proved": found.proved, "facts": found.by_facts},
         "sources": [{"index": i, "source": source, "pins": count} for (i, source), count in found.sources.items()],
         "attested": found.attested,
         "forged": [_forgery(one, outcome, difference) for one, outcome, difference in found.forged],
@@ -153,11 +153,11 @@ def _as_json(found: Verification) -> dict[str, Any]:
     }
 
 
-def _forgery(one: Told, outcome: Outcome, difference: Finding) -> dict[str, Any]:
+def _forgery(one: ClaimResult, outcome: Outcome, difference: Finding) -> dict[str, Any]:
     return {**difference.document, **_pin(one), "source": outcome.source, **dict(difference.evidence)}
 
 
-def _pin(one: Told) -> dict[str, Any]:
+def _pin(one: ClaimResult) -> dict[str, Any]:
     pin = one.claim.pin
     return {
         "kind": pin.kind,
