@@ -59,23 +59,23 @@ def refuse_malicious(
     error. Raises Malicious, OutsideError.
     """
     policy, now, settings = site_policy(), datetime.now(timezone.utc), load_settings(os.environ)
-    wanted = policy is not None and policy.advisories
+    demanded = policy is not None and policy.advisories
     service = named_service(policy)
     if policy is not None and service and policy.places.get(_SERVICE):
         refuse_addresses(policy, {_SERVICE: service}, path)
-    if service is None and not wanted and not kept_files(settings.cache()):
+    if service is None and not demanded and not kept_files(settings.cache()):
         # nobody to ask, nothing known, and nobody to tell
         return []
-    found = packages(targets)
+    audited = packages(targets)
     # where the site asks, a spec's waivers are the repository's word
-    accepted = Audit() if wanted else spec.audit
+    accepted = Audit() if demanded else spec.audit
     known = carried or Stored()
     for place in carried_facts(settings.find_links):
         with suppress(OutsideError):
             known = load(place).with_more(known)
     report: list[Finding] = []
     look = look_for_malicious(
-        found,
+        audited,
         accepted,
         os.environ,
         now,
@@ -86,15 +86,15 @@ def refuse_malicious(
     )
     if look.findings:
         raise Malicious(look.findings, path)
-    if look.unknown and policy is not None and wanted:
-        names = printable(", ".join(f"{one.name} {one.version}" for one in look.unknown))
+    if look.unknown and policy is not None and demanded:
+        names = printable(", ".join(f"{release.name} {release.version}" for release in look.unknown))
         raise OutsideError(
             f"{policy.path} wants releases looked up in OSV's reports ([releases] ask-advisories), and of {names} "
             f"nothing is known: {look.unasked}",
             hint=whom_to_ask(policy),
             place=Place(path),
         )
-    if look.unasked and wanted:
+    if look.unasked and demanded:
         report.append(note(f"OSV's malware reports are those of {look.since}: {printable(look.unasked)}"))
     elif look.unasked and service and not quiet:
         unasked = f"not all releases were looked up in OSV's malware reports: {printable(look.unasked)}"
