@@ -40,8 +40,8 @@ class AnnotatedFiles(Struct, frozen=True):
 
 
 def annotate(review: Review, files: AnnotatedFiles) -> Iterator[Annotation]:
-    """Yield the facts of high and medium risk, the gravest first: of one risk what is shouted and can't be right, and
-    the first of each kind before the second of any."""
+    """Yield the facts of high and medium risk, the gravest first. Within a risk, shouted facts lead, and the first of
+    each kind comes before the second of any."""
     finder = _Finder(files)
     every = [located for located in dict.fromkeys(_facts(review)) if located[0].risk in _SEVERITIES]
     for risk in _SEVERITIES:

@@ -45,8 +45,8 @@ def inventories_of(spec: Spec, *, offline: bool) -> Mapping[str, Inventory]:
 
 
 def refuse_changed_base(spec: Spec, lock: Lock) -> None:
-    """Raise InputError where the prefix, or what a module brings, on which a lock comes has other packages, or another
-    Python, than were locked. Raises also as `read_base`."""
+    """Raise InputError where a lock's base on this machine, a prefix or modules, has other packages or another Python
+    than the lock says. Raises also as `read_base`."""
     if spec.base is None or spec.base.kind not in ON_MACHINES:
         return
     for platform, inventory in inventories_of(spec, offline=True).items():
@@ -69,7 +69,7 @@ def refuse_changed_base(spec: Spec, lock: Lock) -> None:
 
 
 def changing_paths(lock: Lock) -> list[str]:
-    """List the folders that change with what a lock's base on this machine has, and the files of its modules."""
+    """List the files of a base's modules on this machine, and the folders that change with the base's contents."""
     known = [target for target in lock if target.inputs.platform in lock.inventories]
     bases = [base for target in known if (base := base_of(lock, target))]
     files = [file for base in bases for file in base.inventory.variables.get("_LMFILES_", "").split(":") if file]
@@ -190,6 +190,7 @@ def load_inventory(path: Path) -> Inventory:
 
 
 def compare_bases(old: Path, new: Path) -> tuple[str, tuple[Difference, ...]]:
-    """Say in a line, and list, what differs between the inventories in two files. Raises InputError, StorageError."""
+    """Compare the inventories in two files. Return a line about the differences, and the differences. Raises
+    InputError, StorageError."""
     before, after = (replace(load_inventory(file), source="") for file in (old, new))
     return sentence(before, after), tuple(differences(before, after))

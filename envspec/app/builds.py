@@ -135,7 +135,7 @@ def _pip_rows(cuda: str | None) -> Iterator[BuildRow]:
 
 
 def _conda_rows(cuda: str | None) -> Iterator[BuildRow]:
-    """List those that run with this `cuda-version`."""
+    """List conda-forge's builds that run with this `cuda-version`."""
     for b in conda_builds.builds(cuda=None if cuda == "cpu" else cuda):
         glibc = b.glibc if b.platform.startswith("linux") else None
         if cuda != "cpu" or b.cuda is None:

@@ -50,7 +50,7 @@ def look_at_cache() -> CacheView:
 
 
 def count_inodes(folder: Path) -> int:
-    """Count what is in a folder, through no link, as quotas of clusters' homes do. 0 for one that isn't there."""
+    """Count a folder's inodes without following links, as the quotas of clusters' homes do. 0 without a folder."""
     return sum(len(folders) + len(files) for _, folders, files in os.walk(folder))
 
 
@@ -71,8 +71,8 @@ def _read(place: Path, option: str, read: Callable[[OpenFolder], _T]) -> _T | No
 
 
 def prune_cache(age: float | None, most: int | None) -> CacheView:
-    """Remove what wasn't used for an age in seconds, and the oldest until so many bytes are left; without either, until
-    `[cache] max-size` is kept. Environments go by age alone. Raises InputError, StorageError."""
+    """Remove entries that weren't used for an age in seconds, then the oldest until so many bytes are left. Without
+    either, `[cache] max-size` bounds the cache. Environments go by age alone. Raises InputError, StorageError."""
     view = look_at_cache()
     if age is None and most is None:
         most = view.settings.cache_size
@@ -91,7 +91,7 @@ def prune_cache(age: float | None, most: int | None) -> CacheView:
 
 
 def clean_cache(kinds: Sequence[str]) -> CacheView:
-    """Remove the entries of some kinds, without kinds all but environments; what a run is at stays. Raises InputError,
+    """Remove the entries of some kinds; without kinds, all but environments. Entries in use stay. Raises InputError,
     StorageError."""
     view = look_at_cache()
     free = [entry for entry in view.contents.entries if not entry.busy]
@@ -108,7 +108,7 @@ def _without(view: CacheView, entries: Iterable[Entry]) -> CacheView:
 
 
 def _remove(settings: Settings, entries: Iterable[Entry]) -> tuple[set[Entry], tuple[str, ...]]:
-    """Take entries of the cache and environments away: those that are gone, and why others aren't."""
+    """Remove entries of the cache and environments. Return the removed entries, and the reasons why others stay."""
     of_cache: list[Entry] = []
     of_runs: list[Entry] = []
     for entry in entries:
@@ -125,8 +125,8 @@ def _remove(settings: Settings, entries: Iterable[Entry]) -> tuple[set[Entry], t
 
 
 def prune_to_limit() -> None:
-    """Make room by `[cache] max-size`, where the user set it, after a command that may have put something there. What
-    goes wrong is told: the command has done its work."""
+    """Make room by `[cache] max-size`, where the user set it, after a command that may have put something there. A
+    failure is a warning: the command has done its work."""
     try:
         settings = load_settings()
         if settings.cache_size is None:

@@ -149,8 +149,7 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
 
 
 def _with_signature(state: SpecState, sign: str) -> SpecState:
-    """Add to a finding that the lock's signature, if it has one, isn't of this lock. Who signed is `verify`'s to say,
-    or the policy's."""
+    """Add a reason where the lock's signature isn't of this lock. `verify` and the policy judge the signer."""
     if state.file is None or state.file.signature is None:
         return state
     from envspec.lock.signing.ssh_keygen import signer_of
@@ -170,7 +169,7 @@ def _with_signature(state: SpecState, sign: str) -> SpecState:
 
 
 def _with_policy(state: SpecState, spec: Spec) -> SpecState:
-    """The finding, with what the site's policy forbids, as far as that can be told offline."""
+    """Add what the site's policy forbids, as far as envspec can judge it offline."""
     from envspec.app.policy import ask, judge_file
 
     policy = site_policy()
@@ -206,7 +205,7 @@ def _with_imports(state: SpecState, spec: Spec) -> SpecState:
 
 
 def _with_recipes(state: SpecState, spec: Spec, elsewhere: str) -> SpecState:
-    """Add to a finding how the exported recipes differ. A stale lock comes first: recipes follow from it."""
+    """Add the differences of the exported recipes. A stale lock comes first: recipes follow from it."""
     lock, recipes = state.compared, state.recipes
     if lock is None or state.status == "stale":
         return state

@@ -208,7 +208,7 @@ def _policy() -> tuple[Result, ...]:
 
 
 def _git_drivers() -> tuple[Result, ...]:
-    """Say where git's configuration has a driver that runs modules of the folder that git is in; empty without one."""
+    """Find git's configurations with a driver that runs modules of the folder that git is in; empty without one."""
     from envspec.review.git.setup import old_drivers
 
     try:

@@ -89,7 +89,7 @@ def _edit_and_lock(path: str, edited: EditOfText, request: LockRequest, *, no_lo
 
 
 def _read(path: str, edited: EditOfText) -> Spec:
-    """Read the spec; one that only the edit makes whole, such as by its first dependency, as it is after it."""
+    """Read the spec. A spec that only the edit completes, such as with its first dependency, is read as edited."""
     try:
         return inputs.read_spec(path)
     except SpecError:

@@ -127,7 +127,7 @@ def _reports(folder: Path) -> list[tuple[str, SmokeReport]]:
 
 
 def kept_runs(specs: Iterable[str], folder: Path | None) -> dict[tuple[str, str], SmokeReport]:
-    """Give the reports that are kept by spec and target: those in a folder, else beside each spec's own. Raises
+    """Return the stored reports by spec and target: those of a folder, else of the folder beside each spec. Raises
     InputError, StorageError."""
     folders = [folder] if folder else [project_root(path) / FOLDER for path in specs]
     existing = [path for path in dict.fromkeys(folders) if path.is_dir()]
@@ -144,8 +144,8 @@ def _make(folder: Path) -> None:
 def standings_of(
     spec: str, lock: Lock, targets: Sequence[LockedTarget], folder: Path | None = None
 ) -> tuple[Standing, ...]:
-    """Say how far targets are proved by the records in a folder, else by those beside the spec's own. What proves
-    nothing is told. Raises InputError, StorageError."""
+    """Return how far each target is proved: by the records in a folder, else by those beside the spec. Records that
+    prove nothing are reported. Raises InputError, StorageError."""
     if folder is None:
         folder = project_root(spec) / FOLDER
     proved = standings(lock, targets, read_records(folder) if folder.is_dir() else ())

@@ -47,8 +47,8 @@ def only_spec() -> str:
 
 
 def split_spec(words: Sequence[str], *, optional: bool = False) -> tuple[str, tuple[str, ...]]:
-    """Split the words of `[SPEC] PKG...`: the first is a spec where it is a path of one, or names one and packages
-    follow, which may be none where they are `optional`. Raises SpecError and InputError as `only_spec` does."""
+    """Split the words of `[SPEC] PKG...`: the first is a spec where it is a spec's path, or names a spec and packages
+    follow. With `optional`, none need follow. Raises SpecError and InputError as `only_spec` does."""
     first = words[0] if words else ""
     is_path = first.endswith(".toml") or (os.path.exists(first) and os.sep in first)
     if is_path or ((len(words) > 1 or optional) and spec_file(first) != first) or (words and not first):
@@ -57,7 +57,7 @@ def split_spec(words: Sequence[str], *, optional: bool = False) -> tuple[str, tu
 
 
 def spec_file(given: str) -> str:
-    """Give the file that a spec's path, folder or bare name means; what means none comes back as it is.
+    """Return the file that a spec's path, folder or bare name means. Any other text comes back unchanged.
 
     A folder means its only spec, or the only one of its specs/. A bare name means specs/NAME.toml here, or in a folder
     above within the same git repository. Raises SpecError for a folder with several specs.

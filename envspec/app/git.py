@@ -28,9 +28,9 @@ from envspec.spec.model import Spec
 
 
 def merge_lock(base: Path, ours: Path, theirs: Path) -> tuple[str, ...]:
-    """Merge a lock into OURS: as git does, or by package where that leaves a conflict or no lock, and where a side has
-    other targets: lines that a side wrote for a new one lack what the other changed in all. Gives what stands in the
-    way, and OURS gets conflict markers then. Raises StorageError, ToolError."""
+    """Merge a lock into OURS: by lines as git does, or by package where that leaves a conflict or no lock, and where a
+    side has other targets: the lines of a new target lack the other side's changes of all targets. Return the
+    obstacles; with any, OURS gets conflict markers. Raises StorageError, ToolError."""
     text, conflicts = by_line(base, ours, theirs, Path.cwd())
     problems: tuple[str, ...] = ()
     clean = not conflicts and _is_lock(text)
@@ -134,8 +134,8 @@ def set_up(program: Sequence[str] | None, *, for_user: bool) -> Path:
 
 def unreviewed_locks(base: str, specs: Collection[str], reviewed: Collection[str]) -> Iterator[tuple[str, str]]:
     """List a repository's locks that differ in HEAD from a commit and are shown by no review of a spec: their paths
-    from its top, and what happened to each. A lock that went with its spec is one, and one that stays without, which
-    pip goes on reading.
+    from its top, and what happened to each. A lock that was removed with its spec counts, and so does a lock that stays
+    without its spec: pip goes on reading it.
 
     `specs` are those of this job, `reviewed` the locks that it has shown; a lock whose spec is another's job is left to
     that. Raises ToolError.
@@ -164,9 +164,9 @@ def unreviewed_locks(base: str, specs: Collection[str], reviewed: Collection[str
 
 
 def changed_places(base: str, specs: Collection[str]) -> Iterator[tuple[str, int]]:
-    """List what specs have envspec read beside their locks, and differs in HEAD from a commit: the paths of files and
-    folders from the repository's top, with how many files changed there. Specs that can't be read have no more than
-    themselves: `check` says why. Raises ToolError.
+    """List the files and folders that specs have envspec read beside their locks and that HEAD changed since a commit:
+    paths from the repository's top, each with the number of changed files. A spec that can't be read counts alone:
+    `check` says why. Raises ToolError.
     """
     top = work_tree(Path.cwd()) or Path.cwd()
     places = {top / ALLOWED_SIGNERS, *map(Path, specs)}

@@ -343,9 +343,9 @@ def _of_age(folder: Path, draft: Draft, request: InitRequest) -> list[Note]:
 
 
 def _pythons(draft: Draft) -> list[str]:
-    """List the Pythons that the files allow, as a spec writes them: those first that envspec knows builds of, and that
-    most packages have wheels for. By the day up to which releases count, these had been out for a year. Raises
-    InputError where there are none."""
+    """List the Pythons that the files allow, as a spec writes them. Pythons with known builds, and with wheels of most
+    packages, lead: they were out for a year on the last day whose releases count. Raises InputError where there are
+    none."""
     day = draft.day or "9999"
     year_before = f"{int(day[:4]) - 1:04}{day[4:]}"
     out = [minor for minor, released in _PYTHONS.items() if released < day] or list(_PYTHONS)

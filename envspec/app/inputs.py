@@ -136,7 +136,7 @@ def read_lock(
 
 
 def refuse_base(spec: Spec, what: str) -> None:
-    """Raise InputError for a spec with a base, of which `what` would make less than the environment."""
+    """Raise InputError for a spec with a base: `what` would make only a part of its environment."""
     if spec.base is not None:
         message = f"{what} doesn't know [base] yet: the lock holds only what comes on top of it"
         hint = f"envspec install {spec.path}, or envspec export {spec.path} --format requirements"
@@ -252,8 +252,8 @@ def require_lock(file: _T | None, spec: Spec) -> _T:
 
 
 def locked_targets(lock: Lock, names: Iterable[str]) -> tuple[LockedTarget, ...]:
-    """Pick the named targets of a lock, in the lock's order; without names, all. Of a sound lock, warn of what today's
-    facts give otherwise for them. Raises InputError."""
+    """Pick the named targets of a lock, in the lock's order; without names, all. Warn where today's facts differ from a
+    sound lock's. Raises InputError."""
     required = set(names)
     from envspec.spec.targets import refuse_unknown_targets
 
@@ -264,8 +264,8 @@ def locked_targets(lock: Lock, names: Iterable[str]) -> tuple[LockedTarget, ...]
 
 
 def tell_doubts(lock: Lock, targets: Iterable[LockedTarget]) -> None:
-    """Warn of what today's facts give otherwise than a sound lock for these targets; a lock that wasn't judged has no
-    such doubts."""
+    """Warn where today's facts differ from a sound lock's for these targets. A lock that wasn't judged has no
+    doubts."""
     names = {target.name for target in targets}
     doubts = lock.doubts if isinstance(lock, SoundLock) else ()
     for doubt in doubts:

@@ -55,8 +55,8 @@ def refuse_malicious(
     """Refuse releases that are reported as malicious, and report where the service that the user named couldn't be
     asked.
 
-    That stops nothing by itself: only where the site's policy wants an answer, and none is known from before, it is an
-    error. Raises Malicious, OutsideError.
+    A service without an answer is an error only where the site's policy demands one and none is stored. Raises
+    Malicious, OutsideError.
     """
     policy, now, settings = site_policy(), datetime.now(timezone.utc), load_settings(os.environ)
     demanded = policy is not None and policy.advisories

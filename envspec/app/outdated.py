@@ -73,7 +73,7 @@ def newer_releases(
     path: str, targets: Sequence[str], locks_dir: Path | None, *, direct: bool, offline: bool
 ) -> Outdated:
     """Look up the releases of a lock's pip pins, each on its own index; with `direct`, only of what the spec asks for.
-    What holds one back, an upgrade of all packages says, which isn't written.
+    An upgrade of all packages, which isn't written, finds what holds each back.
 
     Raises as `read_lock`, and InputError for an unknown target.
     """
@@ -113,7 +113,7 @@ def newer_releases(
 
 
 def _upgrade(spec: Spec, lock: Lock, resolvers: Resolvers, site: NotAfter | None) -> Lock | None:
-    """Give the lock that an upgrade makes; None where there is none, which a line tells."""
+    """Return the lock that an upgrade makes; None, and a warning, where it fails."""
     inventories = lock.inventories
     request = RelockRequest(spec, lock, upgrade=Upgrade(everything=True), not_after=site, inventories=inventories)
     try:

@@ -92,7 +92,7 @@ def built_sources(
 
 
 def _make_whole(builder: WheelBuilder, sources: list[Pin], use: str) -> None:
-    """Make the environment that builds without one of their own see."""
+    """Make the environment for builds that have none of their own."""
     whole = [pin for pin in sources if pin.built_with is None and pin.name in builder.rules.whole]
     if not whole:
         return

@@ -59,7 +59,7 @@ def _remedy(breaches: Iterable[Finding], spec: str | None) -> str:
 
 
 def ask(policy: Policy) -> str:
-    """Whom to ask, as a hint."""
+    """Return the hint that names the policy's contact."""
     return f"ask {printable(policy.contact)}; `envspec doctor` shows the whole policy"
 
 
@@ -128,7 +128,7 @@ def judge_file(policy: Policy, file: LockFile) -> tuple[Finding, ...]:
 
 
 def bound_of(policy: Policy | None) -> NotAfter | None:
-    """The moment at which what is resolved must have been published, by the policy. None where the policy sets none."""
+    """Return the moment by which releases must have been published, by the policy; None where it sets none."""
     if policy is None or policy.minimum_age is None:
         return None
     from envspec.resolve.workflow.prepare import NotAfter
@@ -181,7 +181,7 @@ def permit_addresses(spec: Spec) -> None:
 
 
 def refuse_addresses(policy: Policy, used: Mapping[str, str | None], what: str) -> None:
-    """Judge where something is asked that no spec names. Raises Forbidden."""
+    """Judge the addresses of services that no spec names. Raises Forbidden."""
     from envspec.review.policy.judge import judge_addresses
 
     _refuse(policy, judge_addresses(policy, used), what)
@@ -194,7 +194,7 @@ def _refuse(policy: Policy, findings: Iterable[Finding], what: str, spec: str | 
 
 
 def _indexes_of(spec: Spec) -> set[str]:
-    """The indexes that locking may ask, by name."""
+    """Return the indexes that locking may ask, by name."""
     torch = {f"pytorch/{variant_of(target.cuda)}" for target in spec.targets}
     return {"pypi", *torch, *spec.pip.indexes, *spec.flat_pages, *map(channel_name, spec.conda.channels)}
 

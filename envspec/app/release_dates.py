@@ -72,7 +72,8 @@ def known_dates(
 
 
 def _stores(settings: Settings) -> tuple[Path, ...]:
-    """The files with dates: of bundles whose wheels the user's settings name, the shared cache, and the own."""
+    """List the files with dates: those of bundles whose wheels the user's settings name, of the shared cache, and of
+    the user's own."""
     shared = store.shared_store(settings, _SOURCE)
     return (
         *carried_facts(settings.find_links),

@@ -194,7 +194,7 @@ def plan(request: RunRequest, path: str, *, ask: bool = True) -> Planned:
 
 
 def _able() -> LocalMachine:
-    """Give this machine as one with every Python: what lacks one gets one."""
+    """Return this machine with every Python: envspec fetches a missing one."""
 
     from envspec.app.this_machine import this_machine
 

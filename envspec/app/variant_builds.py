@@ -56,9 +56,9 @@ class VariantRow(Struct, frozen=True):
 
 
 def find_variants(package: str, index: str | None, query: WantedBuilds) -> list[VariantRow]:
-    """List the variants of a package's newest release, or of that in `NAME==VERSION`, on the user's default index or on
-    the one at this address, that machines as these could install: "cpu" keeps what is for no GPU, and a feature that
-    nothing was asked about counts as met. The best come first, as the release orders namespaces.
+    """List the variants of a package's newest release, or of that in `NAME==VERSION`, that the described machines could
+    install. The index is the user's default or the one at this address. "cpu" keeps variants for no GPU, and a feature
+    that the query doesn't name counts as met. The best come first, as the release orders namespaces.
 
     Raises InputError, OutsideError, and AnswerNo where there is none."""
     machines: list[str | None] = [gpu.capability for gpu in query.look_up_gpus()]
@@ -139,7 +139,8 @@ def _rows(version: str, wheels: Sequence[Mapping[str, Any]], variants: Variants)
 
 
 def _rank(variants: Variants) -> Any:
-    """Sort labels by what they have of the more important namespaces, newest CUDA first; `null` comes last."""
+    """Make the order of labels: by their properties of the more important namespaces, newest CUDA first; `null` comes
+    last."""
 
     def key(label: str) -> tuple[Any, ...]:
         properties = variants.variants[label]

@@ -147,7 +147,7 @@ def fill(specs: tuple[str, ...], targets: tuple[str, ...], locks_dir: Path | Non
 
 
 def _tell(view: CacheView) -> int:
-    """Tell what was removed. Gives the exit code."""
+    """Print what was removed. Return the exit code."""
     assert view.removed is not None
     if wants_json():
         _print(view)

@@ -138,7 +138,7 @@ def _message(group: list[Finding], locks: Path, recipes: Path) -> str:
 
 
 def _mark(reason: Finding) -> str:
-    """Tell what makes no lock stale from what does."""
+    """Return the mark of a reason that makes no lock stale."""
     return "warning: " if reason.severity == "warning" else ""
 
 

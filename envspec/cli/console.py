@@ -337,7 +337,7 @@ class Failure(Struct, frozen=True):
 
     @classmethod
     def of_text(cls, message: str, *, hint: str | None = None, exit_code: int = OutsideError.exit_code) -> Failure:
-        """Make one of an error that isn't envspec's own."""
+        """Make a failure of an error that isn't envspec's own."""
         return cls((EnvspecError(message, hint=hint),), exit_code)
 
     def document(self) -> dict[str, Any]:
@@ -353,8 +353,8 @@ _STYLES = {"info": "cyan", "warning": "yellow", "error": "red"}
 
 
 def fold(diagnostics: Iterable[Any]) -> list[Any]:
-    """Give each diagnostic once, what stays far behind first. An older release that is there in place of one that was
-    given up has one line: that of what was given up has the reason, and gets the other's severity."""
+    """Return each diagnostic once, packages that stay far behind first. An older release in place of one that was given
+    up has one line: the line of the release that was given up has the reason, and gets the other's severity."""
     every = [*dict.fromkeys(diagnostics)]
     given_up = {
         at: diagnostic

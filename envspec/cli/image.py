@@ -111,7 +111,7 @@ def command(
 
 
 def _verify(path: str, order: ImageOrder, where: str) -> int:
-    """Compare an image with the lock, and say how it differs. Gives the exit code."""
+    """Compare an image with the lock, and print the differences. Return the exit code."""
     differences_by_target = verify_image(order, where)
     rows = [
         {"target": target, "differences": [finding.document for finding in findings]}

@@ -43,7 +43,7 @@ def lock_options(function: Callable[..., int]) -> Callable[..., int]:
 
 
 def refuse_dry_edit(request: LockRequest) -> LockRequest:
-    """Give a request back, unless it asks for a change of the spec and for none."""
+    """Return a request, unless it asks for a dry run and for a change of the spec."""
     if request.dry_run and request.allow_needed:
         raise click.UsageError("--allow-needed writes into the spec, and --dry-run writes nothing")
     return request

@@ -58,7 +58,7 @@ locks_dir = click.option(
 
 
 def _telling(ask: Callable[[], None]) -> Any:
-    """Make a callback for a flag that the console knows of from then on."""
+    """Make a callback that tells the console of a flag."""
 
     def answer(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         if value:
@@ -87,7 +87,7 @@ target = click.option(
 
 
 def target_option(help_text: str) -> Callable[[FC], FC]:
-    """Make the option that names one target; what it is for is the command's."""
+    """Make the option that names a target; the command's text says its use."""
     return click.option("--target", "-t", metavar="NAME", shell_complete=complete("target_names"), help=help_text)
 
 
@@ -131,7 +131,7 @@ allow_needed = click.option(
 
 
 def gpu(help_text: str) -> Callable[[FC], FC]:
-    """Make the option that names GPUs, any number of them; what they are for is the command's."""
+    """Make the option that names any number of GPUs; the command's text says their use."""
     return click.option(
         "--gpu", "gpus", multiple=True, metavar="GPU", shell_complete=complete("gpu_names"), help=help_text
     )

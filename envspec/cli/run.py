@@ -96,7 +96,7 @@ def _refuse(paths: tuple[str, ...], words: tuple[str, ...]) -> None:
 
 
 def _show(request: RunRequest, words: tuple[str, ...]) -> int:
-    """Say what would run, and what would be installed for it."""
+    """Print the command that would run, and the changes that its environment needs."""
     planned, outcome = look(request)
     document = {
         "spec": planned.path,

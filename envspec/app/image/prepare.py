@@ -195,8 +195,8 @@ def _prepare_on_base(order: ImageOrder, target: LockedTarget, plan: Plan, source
 def contents_on_base(
     order: ImageOrder, target: LockedTarget, plan: Plan, image: Callable[[], BaseSource]
 ) -> LayerInputs:
-    """Bring the files of what a lock adds to a base, and list the base's own that go. `image` opens a base that is one.
-    Raises InputError, IndexFailure, StorageError."""
+    """Bring the files of what a lock adds to a base, and list the base's own that go. `image` opens a base that is an
+    image. Raises InputError, IndexFailure, StorageError."""
     refuse_unknown(plan)
     inventory = order.lock.inventories[target.inputs.platform]
     names = {pin.name for pin in target.pins} & inventory.packages.keys()
@@ -232,7 +232,7 @@ def fetch_python(order: ImageOrder, build: LockedPython, prefix: str, stack: Exi
 def _reach_image(
     order: ImageOrder, plan: Plan, borrowed: Borrowed, progress: Progress, stack: ExitStack
 ) -> Callable[[], list[LayerEntry]]:
-    """Reach an image that something is taken from. What is given reads it, into a folder of this run."""
+    """Reach an image that files are borrowed from. The returned function reads it, into a folder of this run."""
     source = registry_source(borrowed.image.pinned, progress.came, offline=order.offline)
     folder = stack.enter_context(scratch_folder(load_settings(os.environ).scratch()))
 

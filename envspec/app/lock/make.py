@@ -201,7 +201,7 @@ def _renewing(spec: Spec, folder: LockFolder, recipes: Path, locks_dir: Path | N
 def _held_back(
     spec: Spec, old: Lock | None, new: Lock, request: LockRequest
 ) -> tuple[tuple[str, ...], Sequence[Finding]]:
-    """Give, of the packages to upgrade that stay as they are, those with a newer release, and what holds them."""
+    """Return the packages to upgrade that stay although a newer release exists, and what holds each."""
     stay = [
         name
         for name in sorted(map(canonical_name, request.upgrade.packages))

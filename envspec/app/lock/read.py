@@ -162,9 +162,9 @@ def _stands(spec: Spec, old: Lock, request: LockRequest) -> bool:
 
 
 def _read_old(folder: LockFolder) -> tuple[Lock | None, list[Finding]]:
-    """Read the lock that is there, if any: also one that was merged line by line, since it is judged and rewritten; and
-    of one in conflict both sides, merged by package, with the findings of that. One from before the first release
-    counts as none."""
+    """Read the old lock, if any. A lock that git merged line by line counts: it is judged and rewritten. The sides of a
+    lock in conflict are merged by package, with findings about that. A lock from before the first release counts as
+    none."""
     try:
         return folder.read(), []
     except OlderLock:

@@ -60,7 +60,7 @@ def shorten(lines: Sequence[str], old: Lock | None, new: Lock) -> list[str]:
 
 
 def _versions(lock: Lock) -> dict[str, dict[str, str]]:
-    """Return versions by name and target; of what all targets share, under no target."""
+    """Return versions by name and target; those that all targets share stand under ""."""
     versions: dict[str, dict[str, str]] = {}
     for target in lock:
         for pin in target.pins:

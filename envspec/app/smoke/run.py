@@ -79,7 +79,7 @@ def _asking() -> Callable[[SmokeCase], tuple[str, ...]]:
 
 
 def submit_jobs(plan: JobPlan, skipped: tuple[Skipped, ...], *, no_wait: bool) -> Submitted:
-    """Make the environments and submit the jobs. With `no_wait`, refusals are told: there will be no report of them.
+    """Make the environments and submit the jobs. With `no_wait`, refusals are reported here: no later report has them.
 
     Raises ToolError, StorageError.
     """
@@ -183,7 +183,7 @@ def dry_run(request: SmokeRequest, *, whole: bool) -> Iterator[str]:
 def plan_lines(
     request: SmokeRequest, cases: Sequence[SmokeCase], skipped: Sequence[Skipped], folders: Folders
 ) -> Iterator[str]:
-    """Say, before it is done, which targets run here, what they download at most, and how long each took before."""
+    """List the targets that run here, with their largest download and the time of their earlier run."""
     reports: dict[tuple[str, str], SmokeReport] = {}
     with suppress(InputError, StorageError):  # whoever keeps reports there is told
         reports = kept_runs((case.path for case in cases), request.evidence)
@@ -215,7 +215,7 @@ def _is_made(request: SmokeRequest, case: SmokeCase, folders: Folders) -> bool:
 
 
 def _summary(request: SmokeRequest, case: SmokeCase, folders: Folders) -> Iterator[str]:
-    """Describe a run that would be."""
+    """Describe a run before it begins."""
     config, checks = json.loads(case.carried[CONFIG]), request.checks
     place = _place(request, case, folders)
     made = "made already" if _is_made(request, case, folders) else "to be made"

@@ -52,11 +52,11 @@ def look_for_malicious(
     carried: Mapping[PublishedRelease, DatabaseAnswer] = MappingProxyType({}),
     on_trouble: Callable[[StorageError], None] = lambda error: None,
 ) -> Look:
-    """Look up the packages that OSV can know, and leave out what the spec takes knowingly.
+    """Look up the packages that OSV can know, and leave out what the spec accepts.
 
-    Answers count that audits and earlier looks have kept, and those that a bundle or an image carried here. OSV's
-    service at an address is asked about releases without one of today, and its answers are kept. Raises InputError for
-    a broken configuration.
+    The answers that audits and earlier looks stored count, and so do those of a bundle or an image. OSV's service at an
+    address answers for releases without an answer of today, and its answers are stored. Raises InputError for a broken
+    configuration.
     """
     releases = releases_of(packages)
     if not releases:

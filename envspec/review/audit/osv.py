@@ -87,10 +87,9 @@ class OsvService:
 
 
 def service_of(env: Mapping[str, str]) -> str | None:
-    """Give the address of OSV's service, None where the user named none: it learns the names of what is asked about.
+    """Return the address of OSV's service, None where the user named none: the service learns the packages' names.
 
-    uv's own switch counts as well, so that who has turned on its check needn't say it twice.
-    """
+    uv's own switch counts too."""
     if url := env.get("ENVSPEC_OSV_URL"):
         return url
     if env.get("UV_MALWARE_CHECK", "").lower() in ("1", "true", "yes", "on"):

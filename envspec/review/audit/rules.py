@@ -42,16 +42,16 @@ class _Named(Struct, frozen=True):
 
 
 def apply_waivers(findings: Iterable[Finding], accepted: Audit, now: datetime) -> tuple[Finding, ...]:
-    """Mark what the spec takes knowingly. A finding that it takes in some targets only becomes two."""
+    """Mark the findings that the spec accepts. A finding that it accepts in some targets only becomes two."""
     waivers = [named for named in _waivers(accepted) if not named.has_ended(now)]
     return tuple(part for finding in findings for part in _apply(finding, waivers))
 
 
 def about_waivers(findings: Sequence[Finding], accepted: Audit, facts: Facts, now: datetime) -> Iterator[Finding]:
-    """Yield a finding for each waiver that has ended, and for each that no finding of a whole audit needs: it would
-    silence a later one that the user never looked at. `findings` are the findings of all the lock's targets.
+    """Yield a finding for each waiver that has ended, and for each that no finding of a whole audit needs: such a
+    waiver would silence a later finding that the user never saw. `findings` are the findings of all the lock's targets.
 
-    What couldn't be looked for isn't known to be unneeded.
+    A waiver for findings that couldn't be looked for isn't reported.
     """
     for named in _waivers(accepted):
         if named.has_ended(now):
@@ -211,8 +211,8 @@ def merge_aliases(advisories: Sequence[Advisory]) -> tuple[Advisory, ...]:
 
 
 def is_malicious(advisory: Advisory) -> bool:
-    """Return whether an advisory says that the release itself is malicious: the identifiers of OSV's reports of
-    malicious packages (github.com/ossf/malicious-packages) begin so."""
+    """Return whether an advisory is a report that the release itself is malicious, by its identifier
+    (github.com/ossf/malicious-packages)."""
     return any(name.startswith("MAL-") for name in advisory.names)
 
 

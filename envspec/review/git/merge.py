@@ -1,7 +1,7 @@
 """Two branches' locks as one, by package: where git's own merge by lines leaves a conflict.
 
-Nothing is given up: of what both sides changed in different ways the newer counts, and is named. The result is what
-`envspec lock` begins with; it may contradict itself as any lock that git merged, and is judged like one.
+No change is given up: where both sides changed a value differently, the newer counts, and the merge names it. `envspec
+lock` begins with the result, which may contradict itself like any lock that git merged, and is judged like one.
 
 Why it is so: docs/design/13-merging-locks.md.
 """
@@ -53,11 +53,11 @@ class Merged(Struct, frozen=True):
 
 
 def merge(base: Lock | None, ours: Lock, theirs: Lock) -> Merged:
-    """Merge the changes of both sides since `base`; None is a base without a lock. A target that one side removed is
-    gone, and so is a package that nothing requires any more; anything else that one side removed and the other changed
-    stays, and is a conflict; in a target that one side moved to another CUDA, Python or platform, that side's counts. A
-    target that one side gave another name has that name on the other side too, and one that a side made follows what
-    the other changed in all."""
+    """Merge the changes of both sides since `base`; None is a base without a lock. A target that one side removed goes,
+    and so does a package that nothing requires any more. Anything else that one side removed and the other changed
+    stays, and is a conflict. In a target that one side moved to another CUDA, Python or platform, that side counts. A
+    target that one side renamed has its new name on the other side too. A side's new target follows the other side's
+    changes of all targets."""
     if base is not None:
         names = _new_names(base, theirs) | _new_names(base, ours)
         base, ours, theirs = (_rename_targets(lock, names) for lock in (base, ours, theirs))
@@ -101,16 +101,15 @@ _Entries = Mapping[_Key, Any]
 
 
 def _find_moved_side(target: str, was: _Entries, mine: _Entries, other: _Entries) -> _Entries | None:
-    """Find the one side that moved a target to another machine: what both changed is right there as that side has
-    it."""
+    """Find the one side that moved a target to another machine: of changes on both sides, that side's are right."""
     fields = [(target, name) for name in ("platform", "cuda", "python")]
     moved = [side for side in (mine, other) if any(side.get(key) != was.get(key) for key in fields)]
     return moved[0] if len(moved) == 1 else None
 
 
 def _bring_to_new_targets(was: _Entries, side: _Entries, other: _Entries) -> _Entries:
-    """Give a side whose new targets have the other side's changes of the whole spec: an entry moves where it moved
-    alike in all targets that had it alike, other than those that the other side moved to another machine."""
+    """Apply the other side's changes of the whole spec to a side's new targets. An entry changes where it changed alike
+    in all targets that had it alike; targets that the other side moved to another machine don't count."""
     before, now, after = ({key[0] for key in entries if key[1] == _TARGET} for entries in (was, side, other))
     stood = [name for name in before & after if all(was.get((name, at)) == other.get((name, at)) for at in _MACHINE)]
     updated = dict(side)
@@ -124,8 +123,7 @@ def _bring_to_new_targets(was: _Entries, side: _Entries, other: _Entries) -> _En
 
 
 def _new_names(base: Lock, side: Lock) -> dict[str, str]:
-    """Find the targets of `base` that a side has under another name: the one that went and the one that came are solved
-    from the same."""
+    """Find the targets of `base` that a side has under another name: the lost and the new target have equal inputs."""
     went = [target for target in base if side.target(target.name) is None]
     came = [target for target in side if base.target(target.name) is None]
     names = {}
@@ -252,7 +250,8 @@ def _same_but_for_code(ours: Any, theirs: Any) -> bool:
 
 
 def _newer(key: _Key, ours: Any, theirs: Any) -> Any:
-    """Take the newer of two sides, or the one that is there; of what has no order, the same whichever is ours."""
+    """Return the newer of two sides, or the only one. Values without an order give the same result whichever side is
+    ours."""
     if key[1] == "images":
         return None  # the registry is asked again
     first, second = sorted((ours, theirs), key=lambda side: (side is not None, _age(side), repr(side)))

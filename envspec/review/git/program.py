@@ -50,8 +50,8 @@ def run_git(
 
 
 def _refuse_odd(place: Path) -> None:
-    """Raise NotPlain for what git would wait for. Its objects aren't looked at, of which a repository may have any
-    number."""
+    """Raise NotPlain for a file that git would wait for. Objects don't count: a repository may have any number of
+    them."""
     for folder, folders, files in os.walk(place):
         folders[:] = [name for name in folders if name != "objects"]
         for name in files:

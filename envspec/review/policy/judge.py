@@ -28,7 +28,7 @@ from envspec.spec.newer import moment_of
 
 
 def rules(policy: Policy) -> tuple[tuple[str, str], ...]:
-    """Each demand: its key, and a sentence."""
+    """List each demand: its key, and a sentence."""
     return tuple(_rules(policy))
 
 
@@ -99,16 +99,16 @@ def judge_spec(policy: Policy, spec: Spec) -> tuple[Finding, ...]:
 
 
 def judge_lock(policy: Policy, lock: Lock) -> tuple[Finding, ...]:
-    """Judge a lock's content by the policy. Where its named indexes and channels are is the spec's word:
-    `judge_spec`."""
+    """Judge a lock's content by the policy. The spec has the addresses of its indexes and channels, which `judge_spec`
+    judges."""
     return merge_targets(
         breach for target in lock for pin in target.pins for breach in _of_pin(policy, target.name, pin)
     )
 
 
 def judge_use(policy: Policy, unsigned: Finding | None) -> tuple[Finding, ...]:
-    """What is demanded of a lock before it is used: a signature (`unsigned` says why this lock has none of the policy's
-    signers), and what this envspec can't check: it refuses then, rather than to ignore it."""
+    """Judge a lock before it is used: it needs a signature (`unsigned` says why this lock has none of the policy's
+    signers). envspec refuses a demand that it can't check."""
     findings = []
     if policy.signers and unsigned is not None:
         findings.append(_breach(unsigned.code, "[signatures] signers", unsigned.message))
@@ -131,7 +131,7 @@ def judge_addresses(
     policy: Policy, used: Mapping[str, str | None], mirrors: Mapping[str, str] = _NO_MIRRORS
 ) -> tuple[Finding, ...]:
     """Judge the addresses at which this machine asks the indexes: name → address, None for where envspec or uv would
-    ask by itself. `mirrors` are the site's own of indexes that are allowed, which so needn't be named twice."""
+    ask by itself. `mirrors` are the site's own mirrors of allowed indexes."""
     findings = []
     for name, address in used.items():
         usage = f"{name} is asked at {redact(address)}" if address else f"{name} is asked where uv or conda has it"
@@ -149,15 +149,15 @@ def judge_addresses(
 def judge_ages(
     policy: Policy, lock: Lock, uploaded: Mapping[tuple[str, str], str | None], now: datetime
 ) -> tuple[Finding, ...]:
-    """Judge the files that are too young, or don't say how old they are. `uploaded` is when files came (RFC 3339),
-    by index and file name."""
+    """Judge the files that are too young, or have no publication date. `uploaded` is when files came (RFC 3339), by
+    index and file name."""
     if policy.minimum_age is None:
         return ()
     return merge_targets(_of_age(policy, policy.minimum_age, lock, uploaded, now))
 
 
 def not_after(age: timedelta, now: datetime) -> str:
-    """The moment that nothing newer may be resolved than, for a minimum age, RFC 3339 in UTC."""
+    """Return the moment after which no release counts, for a minimum age: RFC 3339 in UTC."""
     return (now - age).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -120,7 +120,7 @@ def _target_capabilities(target: LockedTarget) -> set[str]:
 
 
 def _architecture(capability: str, meant: Container[str]) -> CapabilityProducts:
-    """Return its products, those that the targets are meant for first."""
+    """Return a capability's products, those of the targets first."""
     kinds = ("datacentre", "workstation", "consumer", "embedded")
     sold = [gpu for gpu in gpus.products() if gpu.capability == capability and gpu.kind in kinds]
     sold.sort(key=lambda gpu: (gpu.name not in meant, kinds.index(gpu.kind)))

@@ -232,7 +232,8 @@ def targets(page: Page) -> Iterator[str]:
 
 
 def pythons(page: Page) -> Iterator[str]:
-    """Say which builds of Python the targets get: version, release and hash of each, and where images have another."""
+    """Show the builds of Python that the targets get: version, release and hash of each, and where images have
+    another."""
     if page.pythons:
         yield "<h3>Builds of Python</h3>"
         yield _table("Builds of Python", "Python", "Release", "Platform", "SHA-256", "Targets", style="cards")

@@ -32,10 +32,10 @@ AskConda = Callable[[Sequence[PinClaim]], Mapping[PinClaim, Outcome]]
 def ask_all(
     claims: Claims, lock: Iterable[Pin], indexes: Indexes, ask_conda: AskConda, on_progress: Progress
 ) -> tuple[ClaimResult, ...]:
-    """Ask whoever publishes what is claimed; gives an outcome for each claim, in their order.
+    """Ask the publishers about each claim. Return a result for each, in the claims' order.
 
-    `lock` are all pins of the lock: an index that has none of what is asked is asked for some of these, to tell one
-    that lacks a package from an address where no index is. What can't be asked is in the outcomes.
+    `lock` are all pins of the lock: an index without any of the claimed projects is asked for some of these. That tells
+    an index that lacks a package from an address without an index. The outcomes say what couldn't be asked.
     """
     asking = _Asking(indexes)
     jobs = _jobs(claims, asking, ask_conda)
@@ -67,7 +67,7 @@ class SecondSource(Struct, frozen=True):
     def ask(
         self, results: Sequence[ClaimResult], lock: Iterable[Pin], on_progress: Progress
     ) -> tuple[ClaimResult, ...]:
-        """Ask again what is of these indexes; gives all claims, in their order."""
+        """Ask the second source about the claims of its indexes. Return all results, in their order."""
         mine = {result.claim: result.targets for result in results if self._name(result.claim.pin) in self.addresses}
         unusable = {name: reason for name in self.addresses if (reason := self._unusable(name)) is not None}
         usable = {claim: targets for claim, targets in mine.items() if self._name(claim.pin) not in unusable}
@@ -258,8 +258,8 @@ class _Asking(Struct):
                 raise OutsideError(failed[0])
 
     def without_any_page(self, lock: Sequence[Pin]) -> Mapping[str, str]:
-        """Say of which indexes it isn't known that they are any: they have no page of what was asked, nor of others of
-        the lock. Gives the reason by name."""
+        """Find the addresses where perhaps no index is: they have no page of a claimed project, nor of others of the
+        lock. Return the reason by the index's name."""
         reasons: dict[str, str] = {}
         for index in sorted(self._empty.keys() - self._answered):
             rest = sorted({pin.name for pin in lock if pin.kind == "pip" and pin.index == index} - self._empty[index])

@@ -29,8 +29,8 @@ def claims_of(lock: Lock, targets: Iterable[LockedTarget]) -> Claims:
 def new_claims(claims: Claims, before: Claims) -> Claims:
     """Leave out what an earlier lock claimed in any of its targets.
 
-    A package also counts as changed whose pin is the same, and of which more extras are asked, or for another Python.
-    A file from before a moment is from before every later one: a later `exclude-newer` claims nothing new.
+    A package with the same pin counts as changed where its target asks for more extras, or has another Python. A later
+    `exclude-newer` claims nothing new.
     """
     bounds: dict[PinClaim, list[str | None]] = {}
     for claim in before:
@@ -61,8 +61,8 @@ def apply_bounds(claims: Claims, bounds: Mapping[str, str | None]) -> Claims:
 
 
 def unasked_parts(lock: Lock, before: Lock | None = None) -> dict[str, tuple[str, ...]]:
-    """Name what a lock has beside its packages and no index of packages can tell, by what it is; not what `before` has
-    alike."""
+    """Name the parts of a lock beside its packages that no index of packages knows, by their kind. Parts that `before`
+    has too are left out."""
     # the others are those of envspec's table, or the lock isn't sound
     pythons = {
         f"{python.file} ({python.platform})": python
@@ -89,7 +89,7 @@ def unasked_parts(lock: Lock, before: Lock | None = None) -> dict[str, tuple[str
 
 
 def _with_unknown_code(lock: Lock) -> Iterator[Pin]:
-    """Yield the pins whose code the table of wheels doesn't have: of others, the lock wouldn't be sound."""
+    """Yield the pins whose code isn't in the table of wheels: a sound lock agrees with the table on all others."""
     for target in lock:
         cuda = target.inputs.cuda
         yield from (pin for pin in target.pins if pin.code and cuda and published_code_in(pin, cuda) is None)

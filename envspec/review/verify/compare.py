@@ -98,7 +98,7 @@ def _join_in_order(lines: Iterable[str]) -> str:
 
 def page_refusals(claim: PinClaim, rows: Iterable[Row]) -> Iterator[Finding]:
     """Find what `lock` wouldn't take of a page: a pre-release that nothing asks for beside a final release, and a wheel
-    beside which the release has another that comes first in the one rank of files."""
+    where the release has another that ranks before it."""
     pin = claim.pin
     version = version_of(pin.version)
     if version is None or pin.artifact is None:
@@ -175,7 +175,7 @@ def of_python(claim: PinClaim, published: str | None) -> Iterator[Finding]:
 
 
 def of_builds(claim: PinClaim, requires: Sequence[str]) -> Iterator[Finding]:
-    """Compare what a source is built with in a lock with what it declares that its build requires."""
+    """Compare a source's build environment in a lock with its declared build requirements."""
     pin = claim.pin
     if pin.built_with is None:
         return

@@ -91,8 +91,8 @@ class Indexes(Struct, frozen=True):
     def of(
         spec: Spec, env: Mapping[str, str], second_addresses: Mapping[str, str] = NO_OTHERS, *, facts: bool = True
     ) -> Indexes:
-        """Set them up. `second_addresses` are those of a second source, by the index's name: `elsewhere` asks there.
-        Raises InputError for a broken configuration."""
+        """Set up the indexes. `second_addresses` are those of a second source, by the index's name: `elsewhere` asks
+        there. Raises InputError for a broken configuration."""
         settings = load_settings(env)
         known = {
             **settings.index_urls(spec.index_addresses),
@@ -116,12 +116,12 @@ class Indexes(Struct, frozen=True):
         )
 
     def elsewhere(self, addresses: Mapping[str, str]) -> Indexes:
-        """Give the same indexes at other addresses, which alone are asked for them, and no facts."""
+        """Return the same indexes at other addresses. Only these are asked, and no facts."""
         flat = {name: urls for name, urls in self.flat.items() if name not in addresses}
         return replace(self, flat=flat, facts=False, _addresses=dict(addresses), _looking=threading.Lock())
 
     def address(self, index: str) -> str:
-        """Give where an index is asked, of a flat one its first page. Raises OutsideError without one."""
+        """Return an index's address, of a flat one its first page. Raises OutsideError without one."""
         return next(iter(self.flat.get(index, ())), None) or self._address(index)
 
     def source(self, index: str) -> str:
@@ -146,7 +146,7 @@ class Indexes(Struct, frozen=True):
         return {str(row["filename"]): row for row in rows}
 
     def read_row(self, row: Mapping[str, Any]) -> IndexedFile:
-        """Read a row; the hash of a file that has none there is taken of the file itself. Raises IndexFailure."""
+        """Read a row. A file without a hash there is hashed itself. Raises IndexFailure."""
         sha256, size = row["hashes"].get("sha256"), row.get("size")
         if sha256 is None:
             sha256, size = self.hashes.of(str(row["url"]))
