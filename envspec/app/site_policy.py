@@ -71,9 +71,9 @@ def fabric_variables(site: FabricSite, env: Mapping[str, str]) -> dict[str, str]
     from envspec.facts.fabrics import fabrics
 
     known = fabrics()[site.kind]
-    several = env.get("SLURM_JOB_NUM_NODES", "1") != "1"
+    multi_node = env.get("SLURM_JOB_NUM_NODES", "1") != "1"
     given = {
-        **({"NCCL_NET": known.net} if known.net and several else {}),
+        **({"NCCL_NET": known.net} if known.net and multi_node else {}),
         **known.variables,
         **site.variables,
         LIBRARIES: ":".join(site.libraries),

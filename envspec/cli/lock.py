@@ -86,7 +86,7 @@ def command(
     packages: tuple[str, ...],
     trusted: tuple[str, ...],
     tell_by_code: bool,
-    **others: Any,
+    **arguments: Any,
 ) -> int:
     """Resolve specs and write their locks
 
@@ -108,7 +108,7 @@ def command(
             raise click.UsageError(f"--trust-index takes NAME=HOST, and {printable(text)} isn't that")
         path = trust_index(os.environ, *binding.groups())
         say(f"{path}: logins of the index {binding[1]} may go to {binding[2]}")
-    request = LockRequest(Upgrade(everything=upgrade, packages=frozenset(packages)), **others)
+    request = LockRequest(Upgrade(everything=upgrade, packages=frozenset(packages)), **arguments)
     refuse_dry_edit(request)
     if request.pins and (upgrade or packages):
         raise click.UsageError("--upgrade asks for newer versions, and --pins-from for those of another lock")
@@ -147,6 +147,6 @@ def command(
 
 def _place_at_spec(error: EnvspecError, spec: Spec) -> EnvspecError:
     """Give an error without a place, such as the resolver's, the spec as its place."""
-    for one in parts(error):
-        one.place = one.place or Place(spec.path)
+    for part in parts(error):
+        part.place = part.place or Place(spec.path)
     return error
