@@ -30,10 +30,10 @@ def measure(torch: Any, device: str) -> Held:
         torch.cuda.synchronize()
         return Held(int(torch.cuda.memory_allocated()), 0)
     # by type: asking an object what it is may run its code
-    found = [one for one in gc.get_objects() if issubclass(type(one), torch.Tensor)]
+    tensors = [instance for instance in gc.get_objects() if issubclass(type(instance), torch.Tensor)]
     pages = read_text("/proc/self/statm").split()
     return Held(
-        sum(one.numel() * one.element_size() for one in found if one.device.type == "cpu"),
+        sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor.device.type == "cpu"),
         int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if len(pages) > 1 else 0,
     )
 
@@ -50,6 +50,6 @@ def leak(first: Held, last: Held, steps: int) -> str | None:
     grew = growth(first, last, steps)
     for kind, limit in (("tensors", TENSOR_BYTES), ("process", PROCESS_BYTES)):
         if grew[kind] > limit:
-            told = "memory grows from step to step: by %.0f KiB a step over %d steps (%s)"
-            return told % (grew[kind] / 1024, steps, "held by tensors" if kind == "tensors" else "of the process")
+            reason = "memory grows from step to step: by %.0f KiB a step over %d steps (%s)"
+            return reason % (grew[kind] / 1024, steps, "held by tensors" if kind == "tensors" else "of the process")
     return None

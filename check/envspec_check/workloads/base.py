@@ -135,16 +135,16 @@ def layers() -> Any:
 
         def turn(self, x: Any) -> Any:
             cosine, sine = self.cosine[: x.shape[-2]], self.sine[: x.shape[-2]]
-            one, two = at_least_fp32(x).chunk(2, dim=-1)
-            return torch.cat((one * cosine - two * sine, two * cosine + one * sine), dim=-1).to(x.dtype)
+            first, second = at_least_fp32(x).chunk(2, dim=-1)
+            return torch.cat((first * cosine - second * sine, second * cosine + first * sine), dim=-1).to(x.dtype)
 
         def forward(self, x: Any, memory: Any = None) -> Any:
             key, value = self.key_value(x if memory is None else memory).chunk(2, dim=-1)
             query, key, value = self.split(self.query(x)), self.split(key), self.split(value)
             if self.rotary:
                 query, key = self.turn(query), self.turn(key)
-            found = F.scaled_dot_product_attention(query, key, value, is_causal=self.causal)
-            return self.out(found.transpose(1, 2).flatten(2))
+            attended = F.scaled_dot_product_attention(query, key, value, is_causal=self.causal)
+            return self.out(attended.transpose(1, 2).flatten(2))
 
     class Block(nn.Module):  # type: ignore[misc]
         """A transformer's block, normalised first."""

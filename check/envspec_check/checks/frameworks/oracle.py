@@ -19,8 +19,8 @@ def numpy() -> Any:
     return importlib.import_module("numpy")
 
 
-def matmul(one: Any, other: Any) -> Any:
-    return one @ other
+def matmul(first: Any, second: Any) -> Any:
+    return first @ second
 
 
 def convolution(images: Any, kernel: Any) -> Any:
@@ -77,18 +77,18 @@ def slope(function: Callable[..., Any], inputs: Sequence[Any], at: int, way: Any
     """The derivative of a weighted sum of a function's results along a way of one of its inputs."""
     ends = []
     for step in (STEP, -STEP):
-        moved = [one + step * way if index == at else one for index, one in enumerate(inputs)]
+        moved = [values + step * way if index == at else values for index, values in enumerate(inputs)]
         ends.append((function(*moved) * weights).sum())
     return float((ends[0] - ends[1]) / (2 * STEP))
 
 
-def farthest(one: Any, exact: Any) -> float:
+def farthest(result: Any, exact: Any) -> float:
     """The largest difference as a share of the largest value; infinite where a shape is another or a value is none."""
     np = numpy()
-    one = np.asarray(one, dtype=np.float64)
-    if one.shape != exact.shape or not np.isfinite(one).all():
+    result = np.asarray(result, dtype=np.float64)
+    if result.shape != exact.shape or not np.isfinite(result).all():
         return math.inf
-    return float(np.abs(one - exact).max() / np.abs(exact).max())
+    return float(np.abs(result - exact).max() / np.abs(exact).max())
 
 
 INPUTS, HIDDEN, CLASSES, BATCH = 48, 320, 10, 64
