@@ -82,7 +82,7 @@ def _below(one: Key) -> Iterator[Key]:
 
 
 def _has_keys(node: Node) -> bool:
-    """Say whether a value holds keys of its own to describe."""
+    """Return whether a value holds keys of its own to describe."""
     if isinstance(node, Array):
         return _has_keys(node.items)
     return isinstance(node, (Table, Either)) or (isinstance(node, Names) and _has_keys(node.values))
