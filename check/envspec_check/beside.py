@@ -51,7 +51,7 @@ class Beside:
             self.ended.put(None)
 
     def results(self, wait: bool) -> Iterator[Ran]:
-        """The checks that ended since the last time; all of them where it's to wait."""
+        """Yield the checks that ended since the last call; with `wait`, yield all of them."""
         while self.at_work:
             try:
                 ran = self.ended.get(block=wait)

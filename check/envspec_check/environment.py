@@ -79,7 +79,7 @@ def distributions(paths: Sequence[str]) -> list[Installed]:
 
 
 def conda_records(prefix: str) -> list[dict[str, Any]]:
-    """What conda wrote of each package that it installed."""
+    """Read conda's record of each package that it installed."""
     records = []
     for path in sorted(Path(prefix, "conda-meta").glob("*.json")):
         try:

@@ -69,8 +69,8 @@ def in_words(error: BaseException) -> str:
 
 
 def root_cause(error: BaseException) -> str:
-    """What an exception says, and the one that it began with where that is another: packages that load their parts late
-    hide why."""
+    """Give an exception's text, and that of the exception that it began with: packages that load their parts late hide
+    the cause."""
     first, text = error, in_words(error)
     while first.__cause__ or (first.__context__ and not first.__suppress_context__):
         first = first.__cause__ or first.__context__ or first

@@ -102,7 +102,7 @@ def spelled_cudnn(number: int | None) -> str | None:
 
 
 def arch_flags(torch: Any) -> list[str]:
-    """What torch's own code is compiled for: sm_90, compute_90."""
+    """List the architectures that torch's own code is compiled for: sm_90, compute_90."""
     get_flags = getattr(torch._C, "_cuda_getArchFlags", None)
     return ((get_flags() if get_flags else None) or "").split()
 

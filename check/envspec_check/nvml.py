@@ -58,12 +58,12 @@ class Nvml:
         return int(rates[0]) if self.library.nvmlDeviceGetUtilizationRates(device, rates) == 0 else None
 
     def number(self, function: str, device: ctypes.c_void_p, *given: int) -> int | None:
-        """What a function of NVML counts. None where the driver, the card or a MIG instance can't tell."""
+        """Read a number by a function of NVML. None where the driver, the card or a MIG instance can't tell."""
         value, ask = ctypes.c_ulonglong(0), getattr(self.library, function, None)
         return int(value.value) if ask and ask(device, *given, ctypes.byref(value)) == 0 else None
 
     def links(self) -> int:
-        """How many NVLinks of all devices are up; a device has 18 at most."""
+        """Count the NVLinks of all devices that are up; a device has 18 at most."""
         ask = "nvmlDeviceGetNvLinkState"
         return sum(self.number(ask, device, at) == 1 for device in self.devices() for at in range(18))
 

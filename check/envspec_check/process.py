@@ -138,7 +138,7 @@ def write_whole(path: str, text: str) -> None:
 
 
 def ending(status: int) -> str:
-    """How a process ended, by what wait gave."""
+    """Describe the end of a process by its wait status."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         try:
@@ -182,7 +182,7 @@ def outcome_of(status: int | None, answer: Any, limit: float, stuck: bool = Fals
 
 
 def run_check(check: Check, ctx: Context) -> Any:
-    """Run a check in this process. What it found, as JSON can hold it, or {"error": why it found nothing}."""
+    """Run a check in this process. Gives its outcome, as JSON can hold it, or {"error": why there is none}."""
     try:
         outcome = check.run(ctx)
     except (Fault, Skip) as raised:

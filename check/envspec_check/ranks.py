@@ -130,7 +130,7 @@ def ranks(ctx: Context, world: int, backend: str, work: Callable[[Rank], Any]) -
 
 
 def _late(left: Mapping[int, Dict[str, Any]], limit: float) -> str:
-    """Which ranks hadn't ended what: of those that Python keeps, or of all, the ones that others went past."""
+    """Name the ranks that hadn't ended a step: of those that Python keeps, or of all, the ranks behind the rest."""
     in_python = [rank for rank, place in left.items() if place["in_python"]] or list(left)
     behind = min(left[rank]["number"] for rank in in_python)
     late = sorted(rank for rank in in_python if left[rank]["number"] == behind)
@@ -173,7 +173,7 @@ def backend_of(ctx: Context) -> tuple[str, int]:
 
 
 def on_the_cpu(ctx: Context, backend: str) -> str | None:
-    """What to say of ranks that ran on the CPU where the report is about a GPU; None where there is nothing to say."""
+    """Explain ranks that ran on the CPU where the report is about a GPU; None elsewhere."""
     if ctx.device == "cpu" or backend == "nccl":
         return None
     return "on the CPU, by Gloo: there is %s" % ("one GPU" if ctx.gpus else "no GPU")

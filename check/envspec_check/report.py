@@ -30,8 +30,8 @@ tenths, by the power that the card is given."""
 
 
 def peak_of(name: str, card: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What a card is sold with, in a figure's unit, and the least share of it that isn't slow; None where it
-    isn't sure enough to judge by."""
+    """Give a card's advertised peak in a figure's unit, and the least share of it that isn't slow; None where the
+    peak isn't sure enough to judge by."""
     kind, last = name.rpartition(".")[::2]
     card = card or {}
     peak, least = card.get("bandwidth_gb_s") if name == "figures.copy_gb_s" else None, LEAST.get(name)
@@ -60,8 +60,8 @@ def figure(
 
 
 def shares(figures: Iterable[dict[str, Any]]) -> Iterator[tuple[str, float, str]]:
-    """How much of a card large products and copies use, in hundredths of what it is sold with. NVML's utilisation says
-    only for how much of the time some kernel ran."""
+    """Yield the shares of a card's advertised peak that large products and copies reach, in per cent. NVML's
+    utilisation says only for how much of the time some kernel ran."""
     for figure in figures:
         name = figure["name"]
         if figure["peak"] and figure["value"] is not None and (name in LEAST or name.rpartition(".")[0] in LEAST):
@@ -70,7 +70,7 @@ def shares(figures: Iterable[dict[str, Any]]) -> Iterator[tuple[str, float, str]
 
 
 def slow_words(checks: Sequence[dict[str, Any]], figures: Sequence[dict[str, Any]]) -> list[str]:
-    """What is slow, by the checks and by the figures: it is told apart from what is right, and decides nothing."""
+    """List what is slow by the checks and by the figures; it decides nothing."""
     lines = [words for check in checks for words in check.get("slow", ())]
     for figure in figures:
         if figure["verdict"] == "slow":
@@ -163,7 +163,7 @@ class Progress:
             self.stream.flush()
 
     def running(self, name: str, line: str) -> None:
-        """What the check that runs said last."""
+        """Show the last line of the check that runs."""
         if self.live:
             self.stream.write("\r\033[K      %s  %s" % (name, re.sub(r"[^ -~]", " ", line)[:60]))
             self.stream.flush()

@@ -105,7 +105,7 @@ class Runner:
         self.context.write_text(json.dumps(ctx.as_json()), encoding="utf-8")
 
     def run(self, check: Check, device: str, gpus: int) -> tuple[Outcome, str | None, int | None]:
-        """What a check found, the end of its output if it failed, and the most memory that it held, in bytes."""
+        """Run a check. Gives its outcome, the end of its output if it failed, and its peak memory in bytes."""
         scratch, output = self.folder / check.name, self.folder / (check.name + ".log")
         scratch.mkdir()
         status, memory, answer, stuck = None, None, None, False
@@ -139,7 +139,7 @@ class Runner:
         return outcome, last_words(words) if outcome.status == "fail" else None, memory
 
     def tell(self, name: str, output: Path) -> None:
-        """Hand on what the check that runs said last."""
+        """Hand on the last line of the check that runs."""
         words = output.read_bytes()[-LAST_CHARACTERS:].decode("utf-8", "replace") if output.exists() else ""
         if self.watch and words.strip():
             self.watch(name, words.strip().splitlines()[-1])

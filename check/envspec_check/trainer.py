@@ -56,7 +56,7 @@ def fp16_scaler(device: str) -> Any:
 
 @functools.lru_cache(maxsize=None)
 def lacks(device: str, precision: str) -> Optional[str]:
-    """Why this torch can't train in a precision on a device, or None."""
+    """Explain why this torch can't train in a precision on a device; None when it can."""
     torch = the_torch()
     if precision == "fp32":
         return None
@@ -80,7 +80,7 @@ def lacks(device: str, precision: str) -> Optional[str]:
 
 
 def native_precision(workload: str, device: str) -> str:
-    """What a workload is commonly trained in; where that can't be done here bf16, else fp32."""
+    """Choose the precision that a workload is commonly trained in; where that can't be done here bf16, else fp32."""
     preferred = WORKLOADS[workload].native, "bf16", "fp32"
     return next(precision for precision in preferred if lacks(device, precision) is None)
 
@@ -210,7 +210,7 @@ class Trainer:
         return torch.stack(losses).mean()
 
     def update(self) -> None:
-        """What a step does once the gradients are there."""
+        """Take the step, once the gradients are there."""
         if self.scaler:
             self.scaler.unscale_(self.optimizer)
         if self.training.clip is not None:

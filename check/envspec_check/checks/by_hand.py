@@ -44,7 +44,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def losses(nn: Any, torch: Any, device: str) -> Iterator[Tuple[Any, Sequence[Any], float]]:
-    """Losses, what they are given, and what they give."""
+    """Yield losses, each with its inputs and its right value."""
     log, exp = math.log, math.exp
     pairs = list(zip(ONE, TWO))
     yield nn.L1Loss(), (ONE, TWO), mean([abs(a - b) for a, b in pairs])
@@ -304,7 +304,7 @@ def of_multi_head(torch: Any, device: str) -> Iterator[Case]:
 
 
 def draws(torch: Any, device: str) -> Iterator[Draw]:
-    """Random numbers, by what many of them come to. Six times the spread of a sound generator is allowed, which a sound
+    """Yield statistics of many random numbers. Six times the spread of a sound generator is allowed, which a sound
     one exceeds once in 500 million."""
     nn, many = torch.nn, 1 << 18
     allowed = 6 / math.sqrt(many)
@@ -392,7 +392,7 @@ def draws(torch: Any, device: str) -> Iterator[Draw]:
 
 
 def promises(torch: Any) -> Iterator[Tuple[str, bool]]:
-    """What modules promise of their parts, states, types and hooks, and whether they keep it."""
+    """Yield the promises of modules on their parts, states, types and hooks, each with whether it holds."""
     nn, equal, ones = torch.nn, torch.equal, torch.ones(2, 2)
     model = nn.ModuleDict({"c": nn.Linear(2, 2), "a": nn.BatchNorm1d(2), "b": nn.Linear(2, 2)})
     first, norm, tied = model.values()

@@ -74,7 +74,7 @@ def differs(compiled: Compiled) -> bool:
 
 
 def other_code(files: Sequence[Compiled]) -> List[str]:
-    """Which compiled files differ from their sources. A process for each CPU compiles."""
+    """List the compiled files that differ from their sources. A process for each CPU compiles."""
     shares = [files[at :: usable_cpus()] for at in range(usable_cpus())]
 
     def compare(share: Sequence[Compiled]) -> List[str]:
@@ -91,7 +91,7 @@ def other_code(files: Sequence[Compiled]) -> List[str]:
 
 
 def within(files: Sequence[Compiled], budget: int) -> Tuple[List[Compiled], int]:
-    """The first files whose sources fit the budget, the smallest first, and how many are left."""
+    """Choose the smallest files whose sources fit the budget, and count the rest."""
     chosen: List[Compiled] = []
     for file in sorted(files, key=lambda file: (file.size, file.path)):
         budget -= file.size

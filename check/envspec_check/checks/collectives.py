@@ -33,8 +33,8 @@ LATE = 1.5
 
 
 def all_reduce_exact(rank: Rank) -> str | None:
-    """Sums of whole numbers are exact, whatever the order and the size. What is wrong first, or None: a rank that sees
-    it goes on, as the others do, who may not."""
+    """Check that sums of whole numbers are exact, whatever the order and the size. Gives the first fault, or None. A
+    rank that sees a fault goes on, as the other ranks do, which may see none."""
     wrong = []
     for count in (1, 1023, 1 << 18):
         base = rank.torch.arange(count, dtype=rank.torch.int64, device=rank.device)
@@ -168,7 +168,7 @@ def flat(torch: Any, model: Any) -> Any:
 
 
 def moved_apart(start: Any, first: Any, second: Any) -> float:
-    """How far two trainings from one start ended from each other, as a share of the way that the second went."""
+    """Measure the distance between the ends of two trainings from one start, as a share of the second's own way."""
     share = float((first - second).norm()) / max(float((second - start).norm()), 1e-30)
     return share if math.isfinite(share) else math.inf
 
@@ -194,7 +194,7 @@ def ddp_steps(rank: Rank) -> dict[str, Any]:
 
 
 def wrong_ddp(results: Sequence[Dict[str, Any]]) -> Optional[str]:
-    """What is wrong with what the ranks of `ddp_steps` found, or None."""
+    """Name the fault in the results of `ddp_steps`, or None."""
     if len({result["weights"] for result in results}) > 1:
         return "the ranks have different weights after %d steps of DistributedDataParallel" % DDP_STEPS
     apart = max(result["apart"] for result in results)
@@ -243,7 +243,7 @@ def between(rank: Rank, first: Any, last: Any) -> float:
 
 
 def own_seconds(rank: Rank) -> List[Tuple[str, float]]:
-    """Each rank's host, and its seconds for the same work, which waits for no other rank: the fastest of some."""
+    """Give each rank's host, and its seconds for work that waits for no other rank: the fastest of eight runs."""
     values, taken = rank.torch.ones((2048 if rank.device == "cuda" else 256,) * 2, device=rank.device), []
     for _ in range(8):
         began = time.perf_counter()
@@ -261,7 +261,7 @@ def own_seconds(rank: Rank) -> List[Tuple[str, float]]:
 
 
 def stragglers(times: Sequence[Tuple[str, float]]) -> Tuple[Dict[str, Any], List[str]]:
-    """Each rank's time and each node's, which is that of its slowest rank, and which ranks all others wait for."""
+    """Give each rank's time, each node's (that of its slowest rank), and the ranks that all the rest wait for."""
     usual = sorted(seconds for _, seconds in times)[(len(times) - 1) // 2]
     nodes = {node: max(seconds for other, seconds in times if other == node) for node, _ in times}
     late = "rank %d on %s takes %.1f times as long as the others for the same work: all wait for it"
@@ -270,7 +270,7 @@ def stragglers(times: Sequence[Tuple[str, float]]) -> Tuple[Dict[str, Any], List
 
 
 def bus_gb_s(world: int, size: int, seconds: float) -> float:
-    """What an all-reduce's bandwidth is on the wires, as nccl-tests reckon it."""
+    """Give an all-reduce's bandwidth on the wires, as nccl-tests compute it."""
     return 2 * (world - 1) / world * size / seconds / 1e9
 
 

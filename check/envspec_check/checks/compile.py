@@ -18,7 +18,7 @@ from envspec_check.trainer import exact_fp32, exactly
 
 
 def lacking_to_compile(text: str) -> Outcome | None:
-    """What an error of torch.compile says of the tools and packages that it needs, if that is what it says."""
+    """Name the tool or package that an error of torch.compile misses; None for another error."""
     old = re.search(r"Found (.+) which is too old to be supported by the triton.* capability (\d+\.\d+)", text)
     if old:
         reason = f"torch.compile can't work on a GPU as old as {old.group(1)} ({old.group(2)}): Triton needs 7.0"
@@ -54,7 +54,7 @@ def counts(torch: Any) -> Tuple[int, Optional[int]]:
 
 
 def eager_outcome(torch: Any) -> Outcome | None:
-    """What to say where nothing was compiled, though torch.compile was asked to: eager agrees with itself."""
+    """Give the outcome where torch.compile compiled nothing: eager agrees with itself."""
     graphs, kernels = counts(torch)
     if graphs and kernels != 0:
         return None

@@ -75,7 +75,7 @@ def load_all(ctx: Context, length: int, size: int, **options: Any) -> list[Any]:
 
 
 def wrong_batches(torch: Any, batches: Sequence[Any], length: int) -> str | None:
-    """What is wrong with the batches of a Numbered of some length, in order."""
+    """Name the fault in the batches of a Numbered of some length, or None."""
     whole = torch.cat(list(batches))
     if whole[:, 0].tolist() != [float(index) for index in range(length)]:
         return "items are missing, doubled or out of order"
@@ -109,7 +109,7 @@ def start_method() -> str:
 
 
 def order_faults(ctx: Context) -> Iterator[Tuple[str, bool]]:
-    """What loaders, samplers and sets of data promise of their order, and whether they keep it."""
+    """Yield the promises of loaders, samplers and data sets on their order, each with whether it holds."""
     torch, data = ctx.torch, ctx.torch.utils.data
     items = data.TensorDataset(torch.arange(10), 10 * torch.arange(10))
 

@@ -131,7 +131,7 @@ def apart(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def rank_findings(ctx: Context, backend: str, world: int, by: str) -> List[Dict[str, Any]]:
-    """What each rank found: under torchrun, or, where time is short, in forks, which needn't import torch. Raises
+    """Give each rank's results: under torchrun, or, where time is short, in forks, which needn't import torch. Raises
     Fault."""
     if ctx.quick:
         return ranks(ctx, world, backend, functools.partial(train_shares, ctx, by))

@@ -53,7 +53,7 @@ def run_exactly(ctx: Context, save: bool = False, load: bool = False) -> Run:
 
 
 def exact_steps(ctx: Context) -> int:
-    """What differs once differs soon: four trainings needn't be as long as one whose loss is to fall."""
+    """Give the number of steps. A difference shows soon: four trainings needn't be as long as one whose loss falls."""
     return min(ctx.steps, EXACT_STEPS)
 
 
@@ -80,7 +80,7 @@ def resume(ctx: Context, name: str) -> int:
 
 
 def first_difference(first: Run, second: Run) -> str | None:
-    """How two runs that should be equal differ, or None."""
+    """Describe the first difference of two runs that should be equal; None without any."""
     if first.precision != second.precision:
         return "one is in %s, the other in %s" % (first.precision, second.precision)
     for step, (a, b) in enumerate(zip(first.losses, second.losses), 1):

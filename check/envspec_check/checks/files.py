@@ -73,7 +73,7 @@ def recorded_conda_files(records: Sequence[dict[str, Any]], prefix: str) -> Iter
 
 
 def damage(files: Iterable[Recorded], budget: Optional[int]) -> tuple[list[str], dict[str, int]]:
-    """What is wrong with files, and how much was looked at. `budget` is how many bytes may be read for the hashes of
+    """List the damaged files, and count what was read. `budget` is how many bytes may be read for the hashes of
     files up to HASHED_ONE; None: all files are read whole. Of a path that several packages have, the content of any of
     them is whole: which one stands there is up to the installer."""
     owners: Dict[str, List[Recorded]] = {}
@@ -120,8 +120,8 @@ def within(files: Sequence[Sized], budget: Optional[int]) -> Sequence[Sized]:
 
 
 def altered_files(files: Sequence[Sized]) -> list[str]:
-    """Which files have another hash than they were installed with. A thread for each CPU reads, the largest files
-    first, and what was read is told as it goes."""
+    """List the files with another hash than at their installation. A thread for each CPU reads, the largest files
+    first, and the progress is printed."""
     total, read, printed = sum(size for size, _ in files), 0, time.monotonic()
     wrong = []
     with ThreadPoolExecutor(usable_cpus()) as pool:

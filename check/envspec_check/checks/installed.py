@@ -20,7 +20,7 @@ TOOLS = ("pip", "setuptools", "uv", "wheel")
 def compare_distributions(
     locked: Sequence[Pin], installed: Sequence[Installed], by_conda: Iterable[str] = (), project: Optional[str] = None
 ) -> list[str]:
-    """What differs between the pip half of a lock and the distributions that are there. `by_conda`: folders of
+    """List the differences between the pip half of a lock and the installed distributions. `by_conda`: folders of
     distributions that conda packages brought. `project`: the spec's own, which no lock has, in any version."""
     expected = {pin.name: pin.version for pin in locked if pin.kind == "pip"}
     base = {pin.name: pin.version for pin in locked if pin.kind == "provided"}
@@ -65,7 +65,7 @@ def targets_of(tags: Iterable[str]) -> tuple[set[str], set[str]]:
 
 
 def other_wheels(lock: dict[str, Any], installed: Sequence[Installed]) -> list[str]:
-    """Which distributions are from a wheel for another Python, ABI or processor than the locked file."""
+    """List the distributions from a wheel for another Python, ABI or processor than the locked file."""
     files, wrong = {pin["name"]: pin["artifacts"][0]["file"] for pin in lock.get("pip", ()) if pin.get("artifacts")}, []
     for package in installed:
         own = re.findall(r"^Tag: *(\S+)", package.distribution.read_text("WHEEL") or "", re.MULTILINE)
@@ -91,7 +91,7 @@ def record_digest(text: str) -> str:
 
 
 def other_records(config: dict[str, Any], installed: Sequence[Installed]) -> tuple[int, list[str]]:
-    """How many distributions have a RECORD that is known by the locked wheel, and which have another one."""
+    """Count the distributions whose locked wheel's RECORD is known, and list those with another one."""
     known, locked = config.get("records") or {}, config["lock"].get("pip", ())
     right = {pin["name"]: known.get(pin["artifacts"][0]["sha256"]) for pin in locked if pin.get("artifacts")}
     mine = [
@@ -108,7 +108,7 @@ def other_records(config: dict[str, Any], installed: Sequence[Installed]) -> tup
 
 
 def compare_conda(locked: Sequence[Pin], records: Sequence[dict[str, Any]]) -> list[str]:
-    """What differs between the conda half of a lock and conda-meta."""
+    """List the differences between the conda half of a lock and conda-meta."""
     expected = {pin.name: pin for pin in locked if pin.kind == "conda"}
     wrong, seen = [], set()
     for record in records:

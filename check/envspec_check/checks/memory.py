@@ -44,7 +44,7 @@ def growth(first: Held, last: Held, steps: int) -> Dict[str, float]:
 
 
 def leak(first: Held, last: Held, steps: int) -> str | None:
-    """What to say of memory that grows from step to step; None where it doesn't, or the steps are too few to tell."""
+    """Describe memory that grows from step to step; None where it doesn't, or the steps are too few to tell."""
     if steps < LEAST_STEPS:
         return None
     grew = growth(first, last, steps)

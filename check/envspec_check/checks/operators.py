@@ -58,7 +58,7 @@ def farthest(torch: Any, result: Any, exact: Any) -> float:
 
 
 def share_off(torch: Any, result: Any, exact: Any) -> float:
-    """By which share a result is too large or too small as a whole: roundings go both ways, a wrong factor doesn't."""
+    """Give the share by which a whole result is too large or small: roundings go both ways, a wrong factor doesn't."""
     result, exact = result.detach().to("cpu", torch.float64), exact.detach()
     return abs(float((result * exact).sum() / exact.square().sum()) - 1.0)
 

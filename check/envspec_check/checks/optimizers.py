@@ -178,7 +178,7 @@ WAYS: Tuple[Dict[str, Any], ...] = ({}, {"foreach": False}, {"foreach": True}, {
 
 
 def way_of(ctx: Context, kind: Any, options: Dict[str, Any]) -> List[float]:
-    """How far an optimizer moves each of WEIGHTS by its GRADIENTS."""
+    """Give the move of each of WEIGHTS by its GRADIENTS, as an optimizer makes it."""
     torch = ctx.torch
     weights = torch.nn.Parameter(torch.tensor(WEIGHTS, dtype=torch.float64, device=ctx.device))
     optimizer = kind([weights], **options)
@@ -221,7 +221,7 @@ def muon_error(
     ctx: Context, options: Dict[str, Any], decay: float, momentum: float, eps: float, by: Sequence[float], steps: int,
     share: float,
 ) -> float:  # fmt: skip
-    """How far Muon's way is from that on paper."""
+    """Measure the distance of Muon's steps from its rule on paper."""
     torch = ctx.torch
     rows = [[[0.5, -0.2], [0.1, 0.4]], [[-0.3, 0.8], [0.2, 0.1]], [[0.1, 0.1], [-0.6, 0.2]]]
     weights = torch.nn.Parameter(torch.ones(2, 2, device=ctx.device))

@@ -66,8 +66,8 @@ by up to 6e-4, 4e-2 and 3e-3."""
 
 
 def beside_float64(ctx: Context, name: str) -> Dict[str, float]:
-    """How far a workload's losses and gradients are from float64's at the worst, each step from the same weights and
-    the same batch, all in bfloat16."""
+    """Measure how far a workload's losses and gradients are from float64's at the worst, each step from the same
+    weights and the same batch, all in bfloat16."""
     torch, steps = ctx.torch, 2 if ctx.quick else 4
     made = Training(name, steps, ctx.seed, ctx.device, "pure bf16", dropout=False)
     short, exact = Trainer(made), Trainer(replace(made, device="cpu", precision="fp64"))

@@ -54,7 +54,7 @@ class Lacking(Exception):
 
 
 def build(place: Any, text: str, *first: Any, read: Callable[[Any], Any] = lambda value: value) -> Any:
-    """What a call gives that a row has as text: its arguments are literals, and come after the first ones."""
+    """Make the call that a row has as text: its arguments are literals, and come after the first ones."""
     call: Any = ast.parse(text, mode="eval").body
     own = [read(ast.literal_eval(argument)) for argument in call.args]
     named = {str(keyword.arg): read(ast.literal_eval(keyword.value)) for keyword in call.keywords}
@@ -156,7 +156,7 @@ def rates(torch: Any, text: str) -> float:
 
 
 def errors(rows: str, computed: Callable[[str], Any]) -> Iterator[Tuple[str, float]]:
-    """Each row, and how far it is from its answer. Rows with names or arguments that this torch hasn't are left out."""
+    """Yield each row with its distance from its answer, but for rows with names or arguments that this torch lacks."""
     for line in rows.strip().splitlines():
         row, _, numbers = line.rpartition(" = ")
         try:

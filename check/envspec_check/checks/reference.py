@@ -63,13 +63,13 @@ class Rule(NamedTuple):
 
 
 def device_class(ctx: Context) -> str:
-    """What a limit is set for: CPUs, or GPUs of one compute capability."""
+    """Name the class of devices that a limit is set for: CPUs, or GPUs of one compute capability."""
     return "sm_%d%d" % tuple(ctx.torch.cuda.get_device_capability()) if ctx.device == "cuda" else "cpu"
 
 
 def far(tensor: Any, exact: Any, least: float = 0.0, rounding: float = 0.0) -> float:
-    """How far a tensor is from another, as a share of that one's norm or of `least` where that is more. `rounding`:
-    what can't be told from nothing."""
+    """Measure a tensor's distance from another, as a share of that one's norm or of `least` where that is more.
+    `rounding`: the distance that counts as none."""
     difference = float((tensor - exact).norm())
     if not math.isfinite(difference):
         return math.inf
@@ -158,8 +158,8 @@ def has(weights: Any) -> bool:
 
 
 def compare(ctx: Context, name: str, steps: int, many: int) -> Iterator[Errors]:
-    """How far a workload's losses, gradients, buffers and updates are from those in float64 at the worst, after each
-    step: so many usual ones, and one with `many` samples in one go."""
+    """Yield how far a workload's losses, gradients, buffers and updates are from those in float64 at the worst, after
+    each step: `steps` usual ones, and one with `many` samples in one go."""
     made = Training(name, steps + 1, ctx.seed, ctx.device, "fp32", dropout=False, clip=CLIP)
     pair = Pair(made)
     workload = pair.own.workload
@@ -173,7 +173,7 @@ def compare(ctx: Context, name: str, steps: int, many: int) -> Iterator[Errors]:
 
 
 def lengths(ctx: Context, name: str) -> Tuple[int, int]:
-    """How many steps of a workload are compared, and with how many samples the one after those."""
+    """Give the number of compared steps of a workload, and the number of samples in the step after those."""
     if name in REFERENCE_ONLY:
         return 1, REFERENCE_ONLY[name].batch
     return (QUICK_STEPS if ctx.quick else STEPS), MANY

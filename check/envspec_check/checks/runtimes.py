@@ -57,7 +57,7 @@ def named_first(environ: Mapping[str, str]) -> Dict[str, Tuple[str, str]]:
 
 
 def usual(name: str, roots: Sequence[str], cache: str) -> Optional[str]:
-    """Where a library would come from otherwise: the environment, torch's own folder, or the system, by what
+    """Find where a library would come from otherwise: the environment, torch's own folder, or the system, by what
     `ldconfig -p` says."""
     folders = [os.path.join(sys.prefix, "lib"), *(os.path.join(root, "torch/lib") for root in roots)]
     listed = re.findall(r"^\s*%s \(.*x86-64.*\) => (\S+)|^\s*%s \(.*AArch64.*\) => (\S+)" % ((re.escape(name),) * 2), cache, re.MULTILINE)  # fmt: skip  # noqa: E501

@@ -64,7 +64,7 @@ def of_casts(torch: Any, device: str) -> Iterator[Tuple[str, Any, Any]]:
 
 
 def promises_of_autograd(torch: Any) -> Iterator[Tuple[str, bool]]:
-    """What autograd promises, and whether it keeps it."""
+    """Yield the promises of autograd, each with whether it holds."""
     weight = torch.ones(2, requires_grad=True)
     for _ in range(2):
         (3 * weight).sum().backward()

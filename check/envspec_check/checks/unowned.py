@@ -47,7 +47,7 @@ def strays_in(folder: str, owned: Set[str]) -> List[str]:
 
 
 def kind_of(path: str, folder: str) -> str:
-    """What a file that no package owns does, in words; empty where it only can be imported."""
+    """Describe what an unowned file does; empty where it can only be imported."""
     name = os.path.basename(path)
     if os.path.islink(path) and os.path.isdir(path):
         return "is a link to %s" % os.path.realpath(path)

@@ -32,7 +32,7 @@ def warm_up_and_cosine(step: int, steps: int) -> float:
 
 
 def fall(losses: Sequence[float]) -> float:
-    """By which share of the first losses the last ones are lower; a tenth of the run is first, a tenth is last."""
+    """Give the share by which the last losses are below the first; a tenth of the run is first, a tenth is last."""
     few = max(1, len(losses) // 10)
     first, last = sum(losses[:few]) / few, sum(losses[-few:]) / few
     return (first - last) / abs(first) if first else 0.0
@@ -44,7 +44,7 @@ def stated_fall(falls: float, enough: int, steps: int) -> float:
 
 
 def layer_of(name: str, depth: int) -> int:
-    """How deep a parameter of a transformer lies: 0 for what embeds, depth + 1 for what follows the last block."""
+    """Give the depth of a transformer's parameter: 0 for what embeds, depth + 1 for what follows the last block."""
     words = name.split(".")
     if words[0] == "blocks":
         return int(words[1]) + 1

@@ -27,7 +27,7 @@ def clip_of(torch: Any, name: str) -> Any:
 
 
 def clip_logits(output: Any) -> Any:
-    """What a CLIP gives, as rows of images and columns of texts: OpenAI's as they are, OpenCLIP's of its vectors."""
+    """Give a CLIP's logits, as rows of images and columns of texts: OpenAI's as they are, OpenCLIP's of its vectors."""
     return output[0] if len(output) == 2 else output[2] * output[0] @ output[1].t()
 
 

@@ -186,7 +186,7 @@ def run_part(ctx: Context, kit: Callable[..., Kit], saved: str, load: bool = Fal
 
 
 def elsewhere(ctx: Context, name: str, *words: str) -> Dict[str, Any]:
-    """What an internal command of a framework leaves, in an interpreter of its own. Raises Fault where it fails."""
+    """Run an internal command of a framework in an interpreter of its own; give its result. Raises Fault."""
     ended = ctx.run_again(name, "other.json", *words, timeout=ctx.timeout * 0.8)
     if ended.code:
         print(ended.output)
@@ -196,7 +196,7 @@ def elsewhere(ctx: Context, name: str, *words: str) -> Dict[str, Any]:
 
 
 def difference(first: Dict[str, Any], second: Dict[str, Any]) -> Optional[str]:
-    """How two trainings that should be equal differ, or None."""
+    """Describe the first difference of two trainings that should be equal; None without any."""
     for step, (a, b) in enumerate(zip(first["losses"][second["start"] :], second["losses"]), second["start"] + 1):
         if a != b:
             values = step, float.fromhex(a), float.fromhex(b)

@@ -98,7 +98,7 @@ def model(params: Dict[str, Any], kernel: Any, scale: Any) -> bytes:
 
 
 def compare(ctx: Context, providers: Sequence[Any], levels: Sequence[str]) -> Dict[str, float]:
-    """How far each output is from float64's, by graph level and size of the batch."""
+    """Measure each output's distance from float64's, by graph level and size of the batch."""
     ort, np = importlib.import_module("onnxruntime"), numpy()
     made = np.random.RandomState(ctx.seed)
     params = oracle.first_params(ctx.seed)

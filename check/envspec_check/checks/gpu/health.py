@@ -25,7 +25,7 @@ Health = Dict[str, Any]
 
 
 def wrong_memory(index: int, health: Health) -> List[str]:
-    """What of a GPU's memory can't be trusted."""
+    """List the faults of a GPU's memory."""
     _, _, pending, failing = health.get("rows") or (0, 0, 0, 0)
     faults = {
         "had %s errors of memory that ECC didn't mend" % health.get("ecc_uncorrected"): health.get("ecc_uncorrected"),
@@ -36,7 +36,7 @@ def wrong_memory(index: int, health: Health) -> List[str]:
 
 
 def slowed_down(index: int, health: Health) -> List[str]:
-    """What makes a GPU slower than it is."""
+    """List the causes that slow a GPU down."""
     causes = ["is slowed down " + why for bit, why in SLOWED.items() if (health.get("slowed") or 0) & bit]
     lanes, most = health.get("lanes"), health.get("lanes_max")
     causes += ["has %d lanes of PCIe and could have %d" % (lanes, most)] if lanes and most and lanes < most else []

@@ -13,7 +13,7 @@ from envspec_check.machine import arch_flags, read_text
 
 
 def real_folders(roots: Sequence[str]) -> set[str]:
-    """Where the CUDA libraries of the environment really are: an installer may have made links of them."""
+    """Resolve the paths of the environment's CUDA libraries: an installer may have made links of them."""
     paths: set[str] = set()
     for root in own_paths():
         for folder, _, names in os.walk(root):

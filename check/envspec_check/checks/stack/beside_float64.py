@@ -19,8 +19,8 @@ REMEDY = "bound this package to a release that was tested with this torch, and l
 def beside_float64(
     ctx: Context, name: str, model: Any, loss_of: Callable[[Any, Callable[[Any], Any]], Any]
 ) -> Dict[str, float]:
-    """How far a model's loss and gradients are from those in float64. `loss_of` takes the model and what brings a
-    tensor to its device and width, and gives the loss. The gradients are left on the model.
+    """Measure how far a model's loss and gradients are from those in float64. `loss_of` takes the model and a function
+    that brings a tensor to its device and width, and gives the loss. The gradients are left on the model.
 
     Raises Fault where they are too far.
     """
