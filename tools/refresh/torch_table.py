@@ -172,7 +172,7 @@ def _new_builds(release: Row, files: Release, read: Mapping[str, WheelRead], kno
         before = next((r for r in reversed(known) if (r["variant"], r["platform"]) == (variant, platform)), {})
         reading = read.get(platform, WheelRead(Contents(None, None, None, None), None, None))
         # what was made for an older glibc than the build before may be tagged wrongly
-        floors = [wheel.glibc for wheel in files[platform] if wheel.glibc] + [before.get("glibc", "0")]
+        lower_bounds = [wheel.glibc for wheel in files[platform] if wheel.glibc] + [before.get("glibc", "0")]
         facts = {
             "torch": release["version"],
             "variant": variant,
@@ -183,7 +183,7 @@ def _new_builds(release: Row, files: Release, read: Mapping[str, WheelRead], kno
             "cudnn": reading.declared.cudnn,
             "nccl": reading.declared.nccl,
             "triton": reading.declared.triton if variant != "cpu" else None,
-            "glibc": max(floors, key=numbers) if platform.startswith("linux") else None,
+            "glibc": max(lower_bounds, key=numbers) if platform.startswith("linux") else None,
             "trust": "binary" if variant != "cpu" else "high",
             "source": "pypi-metadata flags" if variant != "cpu" else "pypi-metadata",
         }

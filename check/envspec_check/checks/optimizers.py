@@ -173,11 +173,11 @@ RULES: Tuple[Tuple[str, Rule, Tuple[Dict[str, Any], ...]], ...] = (
     ("Rprop", rprop, ({}, {"lr": 0.1, "etas": (0.4, 1.5), "step_sizes": (0.08, 0.2)})),
 )
 
-WAYS: Tuple[Dict[str, Any], ...] = ({}, {"foreach": False}, {"foreach": True}, {"fused": True})
-"""How an optimizer goes through its weights: as it likes, or in a way that not each has in each torch."""
+MODES: Tuple[Dict[str, Any], ...] = ({}, {"foreach": False}, {"foreach": True}, {"fused": True})
+"""The modes of an optimizer's loop over its weights: its own choice, or a mode that not every torch has."""
 
 
-def way_of(ctx: Context, kind: Any, options: Dict[str, Any]) -> List[float]:
+def moves_by(ctx: Context, kind: Any, options: Dict[str, Any]) -> List[float]:
     """Give the move of each of WEIGHTS by its GRADIENTS, as an optimizer makes it."""
     torch = ctx.torch
     weights = torch.nn.Parameter(torch.tensor(WEIGHTS, dtype=torch.float64, device=ctx.device))
@@ -198,14 +198,14 @@ def optimizer_errors(ctx: Context) -> Iterator[Tuple[str, float]]:
         kind = getattr(ctx.torch.optim, name)
         for options in settings:
             right = [rule(w, row, **options) - w for w, row in zip(WEIGHTS, GRADIENTS)]
-            for way in WAYS:
+            for mode in MODES:
                 try:
-                    result = way_of(ctx, kind, {**options, **way})
+                    result = moves_by(ctx, kind, {**options, **mode})
                 except (RuntimeError, TypeError, ValueError) as error:
-                    if any(word in str(error) for word in way):
+                    if any(word in str(error) for word in mode):
                         continue  # this torch doesn't have it for this optimizer, or on this device
                     raise
-                given = ", ".join("%s=%s" % setting for setting in {**options, **way}.items())
+                given = ", ".join("%s=%s" % setting for setting in {**options, **mode}.items())
                 yield f"{name}({given})", off(result, right)
     if hasattr(ctx.torch.optim, "Muon"):
         yield "Muon()", muon_error(ctx, {}, 0.1, 0.95, 1e-7, (3.4445, -4.775, 2.0315), 5, 1.0)
@@ -256,17 +256,17 @@ def clip_errors(torch: Any) -> Iterator[Tuple[str, float]]:
     torch.nn.utils.clip_grad_value_([weights], 2.0)
     yield "clip_grad_value_(2.0)", off(weights.grad.tolist(), [2.0, -2.0, 0.5, -0.25])
     model, swa = torch.nn.BatchNorm1d(1), importlib.import_module("torch.optim.swa_utils")
-    ways: List[Dict[str, Any]] = [{"use_buffers": True}, {"avg_fn": lambda old, new, _: 0.75 * old + 0.25 * new}]
+    averages: List[Dict[str, Any]] = [{"use_buffers": True}, {"avg_fn": lambda old, new, _: 0.75 * old + 0.25 * new}]
     if hasattr(swa, "get_ema_multi_avg_fn"):  # from torch 2.1
-        ways += [{"multi_avg_fn": swa.get_swa_multi_avg_fn()}, {"multi_avg_fn": swa.get_ema_multi_avg_fn(0.75)}]
-    averaged = [swa.AveragedModel(model, **options) for options in ways]
+        averages += [{"multi_avg_fn": swa.get_swa_multi_avg_fn()}, {"multi_avg_fn": swa.get_ema_multi_avg_fn(0.75)}]
+    averaged = [swa.AveragedModel(model, **options) for options in averages]
     for value in (1.0, 2.0, 6.0):
         model.weight.data.fill_(value)
         model.running_mean.fill_(value)
         for average in averaged:
             average.update_parameters(model)
     means = [float(average.module.weight.detach()) for average in averaged]
-    yield "AveragedModel", off(means, [3.0, 0.75 * 1.25 + 1.5] * (len(ways) // 2))
+    yield "AveragedModel", off(means, [3.0, 0.75 * 1.25 + 1.5] * (len(averages) // 2))
     yield "AveragedModel's buffers", off([float(average.module.running_mean) for average in averaged[:2]], [3.0, 6.0])
     model(torch.tensor([[3.0], [4.0]]))  # which is to be forgotten
     swa.update_bn([torch.tensor([[1.0], [5.0]]), torch.tensor([[2.0], [8.0]])], model)

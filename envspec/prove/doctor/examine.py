@@ -40,13 +40,13 @@ def glibc(machine: Machine) -> Result:
         return Result("glibc", "ok", "not found", (finding,))
     builds = [build for build in torch_builds.builds(platform=machine.platform) if torch_builds.lockable_pythons(build)]
     newest = builds[-1].version if builds else ""
-    floors = {b.glibc for b in builds if b.glibc and b.version == newest}
-    floor = max(floors, key=numbers, default=None)
-    if floor is None or numbers(machine.glibc) >= numbers(floor):
+    lower_bounds = {b.glibc for b in builds if b.glibc and b.version == newest}
+    lower_bound = max(lower_bounds, key=numbers, default=None)
+    if lower_bound is None or numbers(machine.glibc) >= numbers(lower_bound):
         return Result("glibc", "ok", machine.glibc)
     older = [b for b in builds if b.glibc and numbers(b.glibc) <= numbers(machine.glibc)]
     last = f"; torch {older[-1].version} is the last that fits" if older else ""
-    message = f"glibc {machine.glibc} is older than {floor}, which torch {newest} needs{last}"
+    message = f"glibc {machine.glibc} is older than {lower_bound}, which torch {newest} needs{last}"
     remedy = f'set glibc = "{machine.glibc}" in the target, or use a container with a newer glibc'
     return Result("glibc", "ok", machine.glibc, (Finding("warning", "glibc-old", message, remedy=remedy),))
 

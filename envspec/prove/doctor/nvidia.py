@@ -46,7 +46,11 @@ def runs(version: str, platform: str) -> str:
         return "a version that envspec can't read"
     platform = toolkits.platform_of(version, platform)  # Windows's, under WSL
     native = [t for t in toolkits.cuda_releases() if (own := t.native(platform)) and numbers(own) <= driver]
-    compatible = [t for t in toolkits.cuda_releases() if (floor := t.compatible(platform)) and numbers(floor) <= driver]
+    compatible = [
+        t
+        for t in toolkits.cuda_releases()
+        if (lower_bound := t.compatible(platform)) and numbers(lower_bound) <= driver
+    ]
     if not compatible:
         return f"too old for CUDA {toolkits.cuda_releases()[0].version} and newer"
     most = f"CUDA {native[-1].version} and older natively" if native else "no CUDA that envspec knows natively"

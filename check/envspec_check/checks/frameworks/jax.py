@@ -320,11 +320,15 @@ def jax_sharding(ctx: Context) -> Outcome:
     numbers = jnp.arange(count * 6, dtype=jnp.int32).reshape(count * 2, 3)
     held = jax.device_put(numbers, lying("data"))
     right = np.asarray(numbers).reshape(count, 2, 3)
-    way = [(at, (at + 1) % count) for at in range(count)]
+    ring = [(at, (at + 1) % count) for at in range(count)]
     collectives = {
         "psum": (lambda values: jax.lax.psum(values, "data"), "whole", right.sum(0)),
         "psum_scatter": (lambda values: jax.lax.psum_scatter(values[0:1].repeat(count, 0), "data"), "rows", None),
-        "ppermute": (lambda values: jax.lax.ppermute(values, "data", way), "rows", np.roll(right, 1, 0).reshape(-1, 3)),
+        "ppermute": (
+            lambda values: jax.lax.ppermute(values, "data", ring),
+            "rows",
+            np.roll(right, 1, 0).reshape(-1, 3),
+        ),
         "all_gather": (
             lambda values: jax.lax.all_gather(values, "data").sum(0),
             "rows",

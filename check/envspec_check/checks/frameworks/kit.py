@@ -89,9 +89,9 @@ def operators(ctx: Context, kit: Callable[..., Kit], precision: str) -> Outcome:
             return failed(f"{name} of {kinds[0]} gives {kinds[1]}, where {precision} was asked for", WRONG)
         results[name] = oracle.farthest(own.back(result), right)
         for at, gradient in enumerate(map(own.back, gradients)):
-            way = made.standard_normal(inputs[at].shape)
-            slope = oracle.slope(case.exact, exact, at, way, own.back(weights))
-            apart = abs(float((gradient * way).sum()) - slope) / float(np.sqrt((gradient**2).sum()) or 1.0)
+            direction = made.standard_normal(inputs[at].shape)
+            slope = oracle.slope(case.exact, exact, at, direction, own.back(weights))
+            apart = abs(float((gradient * direction).sum()) - slope) / float(np.sqrt((gradient**2).sum()) or 1.0)
             pulled["gradient %d of %s" % (at, name)] = apart if math.isfinite(apart) else math.inf
     limit = own.tolerance(precision)
     whole = {**results, **pulled}
@@ -139,7 +139,7 @@ def training(ctx: Context, kit: Callable[..., Kit], precision: str) -> Outcome:
     right, exact = oracle.train_by_hand(ctx.seed, NEAR)
     apart = {
         "loss": max(abs(loss - other) / other for loss, other in zip(losses, right)),
-        "weights": oracle.way_apart(own.params(), exact, oracle.wide(oracle.first_params(ctx.seed))),
+        "weights": oracle.distance_share(own.params(), exact, oracle.wide(oracle.first_params(ctx.seed))),
     }
     more = train(own, ctx.seed, ctx.steps, NEAR)
     losses, seconds = losses + more[0], seconds + more[1]

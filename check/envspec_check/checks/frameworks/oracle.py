@@ -73,11 +73,11 @@ OPERATORS = {
 """Long ones are longer than 256, where some kernels begin to take another way."""
 
 
-def slope(function: Callable[..., Any], inputs: Sequence[Any], at: int, way: Any, weights: Any) -> float:
-    """The derivative of a weighted sum of a function's results along a way of one of its inputs."""
+def slope(function: Callable[..., Any], inputs: Sequence[Any], at: int, direction: Any, weights: Any) -> float:
+    """Give the derivative of a weighted sum of a function's results along a direction of one of its inputs."""
     ends = []
     for step in (STEP, -STEP):
-        moved = [values + step * way if index == at else values for index, values in enumerate(inputs)]
+        moved = [values + step * direction if index == at else values for index, values in enumerate(inputs)]
         ends.append((function(*moved) * weights).sum())
     return float((ends[0] - ends[1]) / (2 * STEP))
 
@@ -155,9 +155,9 @@ def train_by_hand(seed: int, steps: int) -> Tuple[List[float], Params]:
     return losses, params
 
 
-def way_apart(params: Params, exact: Params, start: Params) -> float:
-    """How far weights are from the right ones, as a share of the right way: that of all weights since the start."""
+def distance_share(params: Params, exact: Params, start: Params) -> float:
+    """Measure the weights' distance from the right ones, as a share of the right ones' distance from the start."""
     np = numpy()
     apart = sum(float(((np.asarray(params[name], np.float64) - exact[name]) ** 2).sum()) for name in exact)
-    way = sum(float(((exact[name] - start[name]) ** 2).sum()) for name in exact)
-    return math.sqrt(apart / way) if math.isfinite(apart) else math.inf
+    distance = sum(float(((exact[name] - start[name]) ** 2).sum()) for name in exact)
+    return math.sqrt(apart / distance) if math.isfinite(apart) else math.inf

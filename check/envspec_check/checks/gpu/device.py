@@ -17,12 +17,12 @@ DISPLAY = 4096 * MIB
 @check("device.driver", needs="driver", torch=False)
 def device_driver(ctx: Context) -> Outcome:
     """The driver isn't older than the target's CUDA needs."""
-    version, floor = driver_version(), ctx.target.get("driver-floor")
-    details = {"driver": version, "floor": floor}
+    version, lower_bound = driver_version(), ctx.target.get("driver-floor")
+    details = {"driver": version, "floor": lower_bound}
     if not version:
         raise Skip("the driver doesn't report its version", details=details)
-    if floor and numbers(version) < numbers(floor):
-        reason = "the driver is {} and CUDA {} needs {} or newer".format(version, ctx.target.get("cuda"), floor)
+    if lower_bound and numbers(version) < numbers(lower_bound):
+        reason = "the driver is {} and CUDA {} needs {} or newer".format(version, ctx.target.get("cuda"), lower_bound)
         return failed(reason, "update the driver, or use a target with an older CUDA", details=details)
     return passed(details=details)
 
