@@ -15,7 +15,7 @@ TOOLS = PACKAGE.parent / "tools"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("base.conflict",),
-    ("base.errors", "base.redact", "base.progress", "base.codes", "base.records"),
+    ("base.errors", "base.redact", "base.progress", "base.codes", "base.records", "base.threads"),
     ("base.documents", "base.places"),
     (
         "base.finding",
@@ -107,6 +107,7 @@ ONLY: dict[str, tuple[str, ...]] = {
         "base.texts",
         "base.storage",
         "base.progress",
+        "base.threads",
         "facts",
         "packages",
     ),
@@ -122,6 +123,7 @@ ONLY: dict[str, tuple[str, ...]] = {
             "base.texts",
             "base.programs",
             "base.progress",
+            "base.threads",
             "base.storage",
             "base.settings",
             "packages",

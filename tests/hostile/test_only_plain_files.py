@@ -55,7 +55,7 @@ ALLOWED = {
     ),
     "the lock of an environment that is in use, by O_NOFOLLOW": ("install.environments.in_use",),
     "Python's own reader of installed packages": ("base.extras", "draft.prefix:_dist"),
-    "the kernel's files": ("prove.doctor.gather", "resolve.uv.program:_descendants", "cli.console:silence_stdout"),
+    "the kernel's files": ("prove.doctor.gather", "resolve.uv.program:_descendants"),
 }
 """What opens a file otherwise, by module or by function, and why it may."""
 
