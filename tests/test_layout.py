@@ -303,7 +303,7 @@ READS_LOCKS = {
     "app.git": "judges what it merged; and for git's own diff, which is shown",
     "app.evidence": "judges, and claims no rung of what fails",
     "app.completion": "for names on a shell's command line",
-    "review.diff.foreign.read": "for `diff`, which judges",
+    "lock.formats.foreign.read": "for `diff`, which judges",
     "install.bundle": "for the hashes of an earlier bundle's files, which stay out of a new one",
     "lock.store": "is how they are read",
     "lock.read": "is how their texts are read",
@@ -357,7 +357,7 @@ CLI_ALSO: dict[str, tuple[str, ...]] = {
     # the spec's format, printed as it stands
     "cli.schema": ("spec.schema",),
     # words of a request or of an answer: a file's name, a choice, a value that is one of two
-    "cli.diff": ("packages.tags", "review.diff.foreign.selection"),
+    "cli.diff": ("lock.formats.foreign.selection", "packages.tags"),
     "cli.export": ("export.folder",),
     "cli.lock": ("resolve.workflow.keep",),
     "cli.look_up": ("review.audit.learn",),
@@ -467,7 +467,7 @@ def test_the_smoke_check_imports_in_no_circle() -> None:
 SHORT = 50
 
 FORMATS = (
-    *("cli", "draft", "export", "lock.formats", "lock.reading", "review.diff.foreign", "prove.smoke.report"),
+    *("cli", "draft", "export", "lock.formats", "lock.reading", "prove.smoke.report"),
     *("facts", "tools"),
 )
 """Where a module is a command, a format, a table's queries, or what the tools make."""

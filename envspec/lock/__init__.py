@@ -1,1 +1,1 @@
-"""The lock: model, read, write, judge, freshness, graph, the files beside it; `formats/` has one module a format."""
+"""The lock: model, read, write, judge, freshness, graph, the files beside it; `formats/` writes those of other tools, and `formats/foreign/` reads them."""

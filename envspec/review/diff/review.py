@@ -11,6 +11,7 @@ from envspec.base.codes import meanings
 from envspec.base.texts import plural
 from envspec.facts.corrections import corrections
 from envspec.facts.most_used import names
+from envspec.lock.formats.foreign.side import Side
 from envspec.lock.model import Lock, LockedTarget, Pin, TargetInputs
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
@@ -26,7 +27,6 @@ from envspec.review.diff.causes import (
     with_torch,
     with_what_follows,
 )
-from envspec.review.diff.foreign.terms import of_terms
 from envspec.review.diff.gpu_meaning import concerns, meaning
 from envspec.review.diff.matching import Match, comparable, match_targets
 from envspec.review.diff.model import (
@@ -34,7 +34,6 @@ from envspec.review.diff.model import (
     ImageChange,
     PackageChange,
     PinChange,
-    Side,
     TargetChange,
     TargetHead,
     selection_sentences,
@@ -65,6 +64,7 @@ from envspec.review.diff.settings import (
     of_target,
     python_moves,
 )
+from envspec.review.diff.terms import of_terms
 from envspec.rules.case import reason_for
 
 _Key = tuple[str, str]
