@@ -1,1 +1,2 @@
-"""The lock: model, read, write, judge, freshness, graph, the files beside it; `formats/` writes those of other tools, and `formats/foreign/` reads them."""
+"""The lock: model, read, write, judge, freshness, graph, the files beside it; `formats/` writes other tools' files,
+`formats/foreign/` reads them."""
