@@ -2,7 +2,7 @@
 judges the result.
 
 Equal requests are solved once. The request of the most targets is solved first. The others prefer its versions, and are
-then solved side by side: docs/resolution.md has measurements against uv's universal mode.
+then solved side by side.
 """
 
 from __future__ import annotations
