@@ -21,8 +21,8 @@ from envspec.app.sign import ALLOWED_SIGNERS, signers_text
 from envspec.app.verify import ask_indexes, claims_in
 from envspec.base.errors import EnvspecError, InputError, LockError, OutsideError, SpecError
 from envspec.base.finding import Finding
-from envspec.base.settings import host_of
 from envspec.base.texts import few, printable
+from envspec.configuration.settings import host_of
 from envspec.lock.formats.foreign.read import sides
 from envspec.lock.formats.foreign.selection import Wish
 from envspec.lock.formats.foreign.side import LoosePin, Side

@@ -17,8 +17,8 @@ from msgspec import Struct
 from envspec.app.observer import warn
 from envspec.base.errors import OutsideError
 from envspec.base.progress import Progress
-from envspec.base.settings import Settings, load_settings
 from envspec.base.threads import Pool
+from envspec.configuration.settings import Settings, load_settings
 from envspec.install.bundle import carried_facts
 from envspec.lock.model import LockedTarget, Pin
 from envspec.net.connections import index_fetcher

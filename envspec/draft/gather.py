@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from envspec.base.errors import Place
 from envspec.base.reader.nodes import BadValue
 from envspec.base.redact import has_credentials, is_secret, redact, without_credentials
-from envspec.base.settings import host_of
+from envspec.configuration.settings import host_of
 from envspec.draft.cuda import candidates, within
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.facts.python_builds import TRIPLES, versions_of

@@ -19,9 +19,9 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 from envspec.base.errors import IndexFailure, InputError
-from envspec.base.settings import Settings, split_credentials
 from envspec.base.storage import CACHE, ELSEWHERE, storage_error
 from envspec.base.threads import Pool
+from envspec.configuration.settings import Settings, split_credentials
 from envspec.lock.conda_files import FileUrls, artifact_of, url_of
 from envspec.lock.model import Artifact, Pin
 from envspec.net.fetch import Fetcher, local_path

@@ -35,9 +35,9 @@ from envspec.base.extras import how_to_get
 from envspec.base.progress import Progress
 from envspec.base.redact import redact, without_credentials
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import Settings, trusted_folder
 from envspec.base.storage import says_storage
 from envspec.base.threads import run_async
+from envspec.configuration.settings import Settings, trusted_folder
 from envspec.install.conda_cache import AGAIN, CondaCache, path_of
 from envspec.install.conda_paths import PackagePath, Unpacked, entries_of, refuse_unsafe, site_packages_of
 from envspec.install.installed import CONDA_META

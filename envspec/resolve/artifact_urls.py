@@ -13,8 +13,8 @@ from typing import Any
 from msgspec import Struct
 
 from envspec.base.errors import IndexFailure, InputError, OutsideError
-from envspec.base.settings import Settings, load_settings, split_credentials
 from envspec.base.threads import Pool
+from envspec.configuration.settings import Settings, load_settings, split_credentials
 from envspec.lock.model import Pin
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher

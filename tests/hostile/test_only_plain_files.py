@@ -35,8 +35,8 @@ ALLOWED = {
     ),
     "programs that are copied to where no envspec is": ("carried", "packages.archive_entries"),
     "the user's and the site's own settings": (
-        *("app.lock.resolvers:trust_index", "app.site_policy", "base.places:read_site_file", "base.settings"),
-        *("base.user_config", "net.registry:_table", "resolve.uv.program:_user_settings"),
+        *("app.lock.resolvers:trust_index", "app.site_policy", "base.places:read_site_file", "configuration.settings"),
+        *("configuration.user_config", "net.registry:_table", "resolve.uv.program:_user_settings"),
         "resolve.conda.channels:logins_file",
     ),
     "envspec's cache and its scratch folders, and rattler's": (

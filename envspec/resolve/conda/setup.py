@@ -12,8 +12,8 @@ from envspec.base.errors import InputError, StorageError
 from envspec.base.extras import require_extra
 from envspec.base.progress import Progress
 from envspec.base.redact import without_credentials
-from envspec.base.settings import Settings, load_settings
 from envspec.base.threads import run_async
+from envspec.configuration.settings import Settings, load_settings
 from envspec.lock.model import Pin
 from envspec.net.connections import patience_of
 from envspec.net.limits import LIMITS

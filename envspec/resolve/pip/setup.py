@@ -12,8 +12,8 @@ from envspec.base.errors import IndexFailure
 from envspec.base.finding import Finding
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import Settings, load_settings
 from envspec.base.threads import Pool
+from envspec.configuration.settings import Settings, load_settings
 from envspec.lock.inputs import page_name
 from envspec.lock.model import Pin, Publisher
 from envspec.net.connections import index_fetcher

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from envspec.base.errors import OutsideError
 from envspec.base.finding import Finding
 from envspec.base.redact import redact
-from envspec.base.settings import split_credentials
 from envspec.base.threads import Pool
+from envspec.configuration.settings import split_credentials
 from envspec.lock.model import Pin, Publisher
 from envspec.net.fetch import origin_of
 from envspec.resolve.uv.answer import FoundFile
