@@ -16,8 +16,8 @@ from envspec.base.errors import InputError, Place
 from envspec.base.plain_files import open_plain, read_operand
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import load_settings
 from envspec.base.storage import storage_error
+from envspec.configuration.settings import load_settings
 from envspec.export.plan import OCI_PLATFORMS
 from envspec.image.base import read_layers
 from envspec.image.holdings import WANTED, read_folder, take_stock

@@ -19,7 +19,7 @@ from envspec.app.own_project import build_project, built_sources, refuse_newer_g
 from envspec.app.policy import refuse_target
 from envspec.base.errors import InputError, Place
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 from envspec.export import slurm
 from envspec.export.make import make_plan, make_spec_plan
 from envspec.export.plan import CARRIED_FOLDER, CHECK_ARCHIVE, encode

@@ -18,9 +18,9 @@ from envspec.base.cache import GRACE, CacheContents, CacheLimit, Entry, remove, 
 from envspec.base.errors import EnvspecError, InputError
 from envspec.base.open_folder import OpenFolder, open_folder
 from envspec.base.places import ENVIRONMENTS
-from envspec.base.settings import Settings, load_settings, refuse_shared_cache
 from envspec.base.storage import storage_error
 from envspec.base.texts import byte_size
+from envspec.configuration.settings import Settings, load_settings, refuse_shared_cache
 from envspec.install.environments.in_use import KIND as ENVIRONMENT, environments_in, remove_environments
 
 _T = TypeVar("_T")

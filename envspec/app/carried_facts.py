@@ -7,7 +7,7 @@ import os
 from envspec.app.malicious import named_service
 from envspec.app.release_dates import undated_dates
 from envspec.app.site_policy import site_policy
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 from envspec.lock.model import LockedTarget
 from envspec.review.audit.malicious import stored_answers
 from envspec.review.audit.model import packages

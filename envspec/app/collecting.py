@@ -10,7 +10,7 @@ from envspec.app.export.file_urls import file_urls
 from envspec.app.observer import observer, say
 from envspec.base.extras import require_extra
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 from envspec.install.build import refuse_other_wheels
 from envspec.install.collect import Collector, Paths, pip_addresses
 from envspec.install.conda_cache import refuse_unfit_packages

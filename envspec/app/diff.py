@@ -21,8 +21,11 @@ from envspec.app.sign import ALLOWED_SIGNERS, signers_text
 from envspec.app.verify import ask_indexes, claims_in
 from envspec.base.errors import EnvspecError, InputError, LockError, OutsideError, SpecError
 from envspec.base.finding import Finding
-from envspec.base.settings import host_of
 from envspec.base.texts import few, printable
+from envspec.configuration.settings import host_of
+from envspec.lock.formats.foreign.read import sides
+from envspec.lock.formats.foreign.selection import Wish
+from envspec.lock.formats.foreign.side import LoosePin, Side
 from envspec.lock.freshness import rendered_reasons
 from envspec.lock.model import Lock
 from envspec.lock.read import load_text
@@ -33,12 +36,10 @@ from envspec.review.audit.model import AuditedPackage, Facts, packages
 from envspec.review.audit.rules import findings, newest_upload_day, oldest, unchecked_packages
 from envspec.review.diff.advisories import Key, Known, Vulnerability, versions, with_advisories
 from envspec.review.diff.as_json import as_json
-from envspec.review.diff.foreign.read import sides
-from envspec.review.diff.foreign.selection import Wish
 from envspec.review.diff.html import html
 from envspec.review.diff.judged import Answers, packages_in_doubt, with_answers, with_flaws, with_spec_changes
 from envspec.review.diff.markdown import LIMIT, markdown
-from envspec.review.diff.model import LoosePin, Side, nothing
+from envspec.review.diff.model import nothing
 from envspec.review.diff.of_specs import brought_addresses, of_specs
 from envspec.review.diff.review import review
 from envspec.review.diff.revision import merged_revisions, text_at

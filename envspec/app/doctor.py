@@ -179,7 +179,7 @@ def _forbidden(spec: Spec, file: LockFile | None) -> tuple[Finding, ...]:
 
 def _configuration() -> tuple[Result, ...]:
     """Give what is configured, each value with the file that says it; empty where nothing is."""
-    from envspec.base.settings import configured_values
+    from envspec.configuration.settings import configured_values
 
     try:
         values = configured_values(os.environ)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from envspec.app.collecting import collect
 from envspec.base.finding import Finding
 from envspec.base.progress import Progress
-from envspec.base.settings import load_settings
 from envspec.base.texts import without_unseen
+from envspec.configuration.settings import load_settings
 from envspec.install.collect import Paths
 from envspec.lock.model import Artifact, LockedTarget, Pin
 from envspec.net.connections import index_fetcher

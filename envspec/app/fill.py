@@ -18,8 +18,8 @@ from envspec.app.policy import refuse_target
 from envspec.app.run import run_installation, tell_outcome
 from envspec.base.errors import InputError
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import load_settings, trusted_folder
 from envspec.base.storage import storage_error
+from envspec.configuration.settings import load_settings, trusted_folder
 from envspec.image.conda import link_packages
 from envspec.install.environment import Installation
 from envspec.install.environments.make import prefix_of

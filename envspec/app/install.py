@@ -14,7 +14,7 @@ from envspec.app.malicious import refuse_malicious
 from envspec.app.observer import note, observer, report
 from envspec.app.policy import refuse_target
 from envspec.app.run import choose_target, run_installation, tell_outcome
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 from envspec.install.environment import Installation
 from envspec.install.environments.make import default_prefix
 from envspec.install.model import InstallOutcome

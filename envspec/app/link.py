@@ -23,9 +23,9 @@ from envspec.app.policy import refuse_target
 from envspec.base.errors import IndexFailure, InputError
 from envspec.base.finding import Finding, errors
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import load_settings
 from envspec.base.texts import byte_size, plural
 from envspec.binaries.wheel import UnreadableWheel
+from envspec.configuration.settings import load_settings
 from envspec.export.make import make_plan
 from envspec.facts.cuda_stack import TORCH, is_toolkit
 from envspec.image.holdings import (

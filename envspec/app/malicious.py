@@ -12,8 +12,8 @@ from envspec.app.policy import ask as whom_to_ask, refuse_addresses
 from envspec.app.site_policy import site_policy
 from envspec.base.errors import AnswerNo, OutsideError, Place
 from envspec.base.finding import Finding, note, warning
-from envspec.base.settings import load_settings
 from envspec.base.texts import clean_text, printable
+from envspec.configuration.settings import load_settings
 from envspec.install.bundle import carried_facts
 from envspec.lock.model import LockedTarget
 from envspec.review.audit.malicious import look_for_malicious

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import html
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from envspec.app.outputs import open_output, write_text
 from envspec.app.release_dates import ask_dates, dated_files, known_dates
 from envspec.base.plain_files import read_plain
 from envspec.base.storage import storage_error
+from envspec.base.threads import run_async
 from envspec.install.interpreter import MIRROR as PYTHON
 from envspec.lock.conda_files import artifact_of, channel_of
 from envspec.lock.model import LockedTarget, Pin
@@ -123,4 +123,4 @@ def _index_channel(channel: Path) -> None:
     from rattler.index import index_fs
 
     (channel / "noarch").mkdir(exist_ok=True)
-    asyncio.run(index_fs(channel, write_shards=False))
+    run_async(index_fs(channel, write_shards=False))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from envspec.app.site_policy import site_policy
 from envspec.base.errors import EnvspecError
 from envspec.base.finding import Finding
 from envspec.base.progress import Progress
+from envspec.base.threads import Pool
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.net.index_proxy.releases import Release
 from envspec.packages.requirement import canonical_name
@@ -91,7 +91,7 @@ def newer_releases(
     permit_addresses(spec)
     with resolvers_of(bounded, lambda finding: None, offline=offline) as resolvers:
         resolver = cast("PipResolver", resolvers.pip)
-        with observer().progress("reading pages") as progress, ThreadPoolExecutor(_AT_ONCE) as pool:
+        with observer().progress("reading pages") as progress, Pool(_AT_ONCE) as pool:
             jobs = [(key, pool.submit(list_releases, resolver, pin)) for key, pin in pins.items()]
             for done, (key, job) in enumerate(jobs, start=1):
                 try:

@@ -11,7 +11,7 @@ from envspec.app.collecting import collect_conda_too
 from envspec.app.observer import say
 from envspec.base.errors import InputError
 from envspec.base.progress import Progress
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 from envspec.export.environment import project_of
 from envspec.install.build import BuildRules, BuiltWheels, WheelBuilder
 from envspec.install.collect import refuse_git

@@ -203,8 +203,8 @@ def _addresses(policy: Policy, spec: Spec, names: Iterable[str]) -> tuple[Findin
     """Judge the addresses at which this machine asks these indexes: by the user's settings, variables and all."""
     if policy.indexes is None and not policy.places:
         return ()
-    from envspec.base.settings import load_settings
-    from envspec.base.user_config import load_site_config
+    from envspec.configuration.settings import load_settings
+    from envspec.configuration.user_config import load_site_config
     from envspec.resolve.conda.channels import channel_addresses, load_conda_config
     from envspec.review.policy.judge import judge_addresses
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -18,7 +17,8 @@ from msgspec import Struct
 from envspec.app.observer import warn
 from envspec.base.errors import OutsideError
 from envspec.base.progress import Progress
-from envspec.base.settings import Settings, load_settings
+from envspec.base.threads import Pool
+from envspec.configuration.settings import Settings, load_settings
 from envspec.install.bundle import carried_facts
 from envspec.lock.model import LockedTarget, Pin
 from envspec.net.connections import index_fetcher
@@ -91,7 +91,7 @@ def ask_dates(spec: Spec, files: Mapping[File, Pin]) -> dict[File, str]:
         named = settings.index_urls(spec.indexes)
         pypi = pypi_address(settings, env) if any(index == "pypi" for index, _ in projects) else ""
         pages = IndexPages(pypi, named, settings.pytorch_mirror, index_fetcher(settings, named, env))
-        with ThreadPoolExecutor(_WORKERS) as pool:
+        with Pool(_WORKERS) as pool:
             for (index, _), page in zip(projects, pool.map(lambda key: pages.ask(*key), projects), strict=True):
                 for file, facts in (page or {}).items():
                     pin = files.get((index, file))

@@ -25,7 +25,7 @@ from envspec.install.environments.in_use import Ready, hold, program
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from envspec.base.settings import Settings
+    from envspec.configuration.settings import Settings
     from envspec.install.environment import Installation
     from envspec.install.model import InstallOutcome
     from envspec.lock.model import LockedTarget, SoundLock
@@ -172,7 +172,7 @@ def plan(request: RunRequest, path: str, *, ask: bool = True) -> Planned:
     """Judge the lock, choose the target and name its prefix; change nothing. With `ask`, a question is put where only
     the user can choose, and a terminal is there. Raises EnvspecError."""
     from envspec.app import base, inputs
-    from envspec.base.settings import load_settings
+    from envspec.configuration.settings import load_settings
     from envspec.install.environments.choose import remark
     from envspec.install.environments.make import default_prefix
     from envspec.install.host import refuse_unfit, this_host

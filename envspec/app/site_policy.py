@@ -13,7 +13,7 @@ from envspec.base.errors import EnvspecError
 from envspec.base.places import LIBRARIES, config_paths, etc
 
 if TYPE_CHECKING:
-    from envspec.base.user_config import FabricSite
+    from envspec.configuration.user_config import FabricSite
     from envspec.review.policy.model import Policy
 
 
@@ -45,7 +45,7 @@ def site_variables(env: Mapping[str, str], home: str) -> dict[str, str]:
     # to load what reads the files takes longer than to see that none names either
     if not any(map(_names_either, config_paths(env, home))):
         return {}
-    from envspec.base.user_config import load_user_config
+    from envspec.configuration.user_config import load_user_config
 
     with suppress(EnvspecError):
         site = load_user_config(env, home).site

@@ -13,8 +13,8 @@ from packaging.version import Version
 from envspec.app.builds import PLATFORMS, WantedBuilds
 from envspec.base.errors import AnswerNo, IndexFailure, InputError
 from envspec.base.redact import redact
-from envspec.base.settings import load_settings
 from envspec.base.texts import printable
+from envspec.configuration.settings import load_settings
 from envspec.facts import toolkits
 from envspec.lock.model import WheelVariant
 from envspec.lock.variant_build import architectures_of, cuda_of

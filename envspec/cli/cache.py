@@ -15,11 +15,11 @@ from envspec.app.mirror import fill_mirror
 from envspec.base.cache import KINDS
 from envspec.base.errors import InputError
 from envspec.base.reader.document import key_path
-from envspec.base.settings import load_settings
 from envspec.base.texts import byte_size, bytes_of, nearest, plural, printable
 from envspec.cli import options
 from envspec.cli.console import out, say, wants_json
 from envspec.cli.table import align
+from envspec.configuration.settings import load_settings
 
 EPILOG = """\b
 Examples:

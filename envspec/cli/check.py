@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from envspec.base.errors import MOST, parts
 from envspec.base.finding import Finding
 from envspec.base.texts import printable
 from envspec.cli import options
-from envspec.cli.console import error_json, say, silence_stdout, tell, wants_verbose
+from envspec.cli.console import error_json, say, silence, tell, wants_verbose
 
 EPILOG = """\b
 Examples:
@@ -53,7 +54,7 @@ def command(paths: tuple[str, ...], locks_dir: Path | None, imports: bool) -> in
         options.answer("check", document, _lines(findings))
     except BrokenPipeError:
         # who reads only the first line must not take a stale lock for a fresh one
-        silence_stdout()
+        silence(sys.stdout)
     for finding in findings:
         if finding.error is not None:
             tell(finding.error)

@@ -236,11 +236,10 @@ def say_traceback() -> None:
             click.echo(_safe(traceback.format_exc()), err=True, nl=False)
 
 
-def silence_stdout() -> None:
-    """Discard the rest of stdout: after a broken pipe, Python would report it again at exit."""
-    if sys.stdout is not None:
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def silence(stream: IO[str] | None) -> None:
+    """Discard the rest of a stream: after a broken pipe, Python would report it again at exit."""
+    with suppress(OSError, ValueError, AttributeError), open(os.devnull, "wb") as null:
+        os.dup2(null.fileno(), stream.fileno())  # type: ignore[union-attr]
 
 
 def has_terminal() -> bool:

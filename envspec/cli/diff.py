@@ -41,8 +41,8 @@ def choices(function: Callable[..., int]) -> Callable[..., int]:
     def with_wish(
         *arguments: Any, no_default_groups: bool, platforms: tuple[str, ...], python: str | None, **rest: Any
     ) -> int:
+        from envspec.lock.formats.foreign.selection import Wish
         from envspec.packages.tags import PLATFORMS
-        from envspec.review.diff.foreign.selection import Wish
 
         for platform in platforms:
             if platform not in PLATFORMS:

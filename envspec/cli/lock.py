@@ -12,10 +12,10 @@ from envspec.app.cache_size import prune_to_limit
 from envspec.app.find_specs import all_specs
 from envspec.base.errors import AnswerNo, EnvspecError, Place, parts
 from envspec.base.texts import printable
-from envspec.base.user_config import BINDING
 from envspec.cli import options
 from envspec.cli.console import Failure, out_json, print_failure, say, wants_json
 from envspec.cli.locked import lock_document, print_lock_json, print_missing_digests, refuse_dry_edit, show_lock
+from envspec.configuration.user_config import BINDING
 
 if TYPE_CHECKING:
     from envspec.app.lock.make import Locked

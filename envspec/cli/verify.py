@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from envspec.base.errors import AnswerNo, InputError, OutsideError
 from envspec.base.finding import Finding
 from envspec.base.texts import clean_text, few, plural, printable
 from envspec.cli import options
-from envspec.cli.console import say, silence_stdout, warn
+from envspec.cli.console import say, silence, warn
 from envspec.cli.sign import show_signer
 from envspec.cli.table import colour_word, heading
 
@@ -99,7 +100,7 @@ def command(
         )
     except BrokenPipeError:
         # who reads only the first line must not take this for a proof
-        silence_stdout()
+        silence(sys.stdout)
     for reason, names in verification.unasked.items():
         warn(f"couldn't be asked: {printable(few(names))}: {printable(reason)}")
     if verification.forged:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from envspec.base.errors import InputError
 from envspec.base.open_folder import open_folder
 from envspec.base.progress import Progress
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 from envspec.export.apptainer import render_in_bundle
 from envspec.export.plan import ENTRYPOINT, HEALTH_CHECK, UID, WORKSPACE, Plan, image_variables, labels
 from envspec.image.base import BaseImage, BaseSource

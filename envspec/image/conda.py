@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from envspec.base.documents import read_json
 from envspec.base.progress import Progress
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 from envspec.image.layer import FILE, PROGRAM, LayerEntry, link_entry, text_entry
 from envspec.install.installed import CONDA_META
 from envspec.lock.conda_files import artifact_of, channel_of

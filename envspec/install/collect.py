@@ -10,7 +10,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Lock
@@ -19,8 +19,9 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 from envspec.base.errors import IndexFailure, InputError
-from envspec.base.settings import Settings, split_credentials
 from envspec.base.storage import CACHE, ELSEWHERE, storage_error
+from envspec.base.threads import Pool
+from envspec.configuration.settings import Settings, split_credentials
 from envspec.lock.conda_files import FileUrls, artifact_of, url_of
 from envspec.lock.model import Artifact, Pin
 from envspec.net.fetch import Fetcher, local_path
@@ -67,7 +68,7 @@ class Collector(Struct, frozen=True):
         """
         by_key = {(pin.index, artifact_of(pin).file): pin for pin in pins}
         try:
-            with ThreadPoolExecutor(_WORKERS) as pool:
+            with Pool(_WORKERS) as pool:
                 at_hand = zip(by_key, pool.map(self._at_hand, by_key.values()), strict=True)
                 paths = {key: path for key, path in at_hand if path is not None}
             missing = [pin for key, pin in by_key.items() if key not in paths]
@@ -95,18 +96,17 @@ class Collector(Struct, frozen=True):
                 return self._of_folder(pin, path, count)
             return self.store.fetch(url, _wanted_file(artifact_of(pin)), count, self.on_wait)
 
-        pool = ThreadPoolExecutor(_WORKERS)
         try:
-            # the largest first: the last to end isn't the last to begin
-            ordered = sorted(pins, key=lambda pin: -(artifact_of(pin).size or 0))
-            fetching = {pool.submit(fetch, pin): pin for pin in ordered}
-            for future in as_completed(fetching):
-                pin = fetching[future]
-                paths[pin.index, artifact_of(pin).file] = future.result()
+            with Pool(_WORKERS) as pool:
+                # the largest first: the last to end isn't the last to begin
+                ordered = sorted(pins, key=lambda pin: -(artifact_of(pin).size or 0))
+                fetching = {pool.submit(fetch, pin): pin for pin in ordered}
+                for future in as_completed(fetching):
+                    pin = fetching[future]
+                    paths[pin.index, artifact_of(pin).file] = future.result()
         finally:
-            # after a failure the others end at their next piece, and nobody waits for a peer that sends none
+            # after a failure the others end at their next piece
             stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
         return paths
 
     def _at_hand(self, pin: Pin) -> Path | None:

@@ -7,7 +7,6 @@ from a lock's pin lacks the package's own metadata (constrains, noarch, …).
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -36,8 +35,9 @@ from envspec.base.extras import how_to_get
 from envspec.base.progress import Progress
 from envspec.base.redact import redact, without_credentials
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import Settings, trusted_folder
 from envspec.base.storage import says_storage
+from envspec.base.threads import run_async
+from envspec.configuration.settings import Settings, trusted_folder
 from envspec.install.conda_cache import AGAIN, CondaCache, path_of
 from envspec.install.conda_paths import PackagePath, Unpacked, entries_of, refuse_unsafe, site_packages_of
 from envspec.install.installed import CONDA_META
@@ -121,7 +121,7 @@ class CondaInstaller(Struct, frozen=True):
         known = apart(channel_addresses(channels, self.settings, self.config))
         client = conda_client(self.config, known.logins)
         patience = patience_of(self.settings, {channel.name: channel.address for channel in known.addresses})
-        asyncio.run(self._install(target, self._records(pins, known), client, patience, coming, reinstall))
+        run_async(self._install(target, self._records(pins, known), client, patience, coming, reinstall))
         complete_records(self.prefix, target.inputs.conda_requirements)
 
     def _records(self, pins: Sequence[Pin], channels: Channels) -> list[RepoDataRecord]:

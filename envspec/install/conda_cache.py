@@ -29,6 +29,7 @@ from envspec.base.places import stranger, this_user
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.base.storage import says_storage
+from envspec.base.threads import run_async
 from envspec.install.collect import Paths
 from envspec.install.conda_paths import (
     PackagePath,
@@ -337,7 +338,7 @@ def refuse_unfit_packages(pins: Sequence[Pin], archives: Paths, inputs: TargetIn
     unpacked: list[Unpacked] = []
     for number, pin in enumerate(sorted(pins, key=lambda pin: pin.name != "python")):
         archive = archives[pin.index, artifact_of(pin).file]
-        special = asyncio.run(members_of(archive, pin.name))
+        special = run_async(members_of(archive, pin.name))
         package = Unpacked(pin.name, scratch / str(number))
         try:
             extract(archive, package.folder)

@@ -21,7 +21,7 @@ from envspec.base.extras import require_extra
 from envspec.base.plain_files import read_plain
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import Settings, load_settings
+from envspec.configuration.settings import Settings, load_settings
 from envspec.export.environment import project_of
 from envspec.install import activation
 from envspec.install.build import BuildRules, BuiltWheels, WheelBuilder

@@ -17,8 +17,8 @@ from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure, InputError, ToolError
 from envspec.base.places import data_home, home_of
 from envspec.base.redact import redact
-from envspec.base.settings import Settings, load_settings, trusted_folder
 from envspec.base.storage import refuse_shortage
+from envspec.configuration.settings import Settings, load_settings, trusted_folder
 from envspec.export.python_build import RELEASES, TABLE, folder_name, uv_table
 from envspec.lock.model import LockedPython
 from envspec.net.connections import index_fetcher

@@ -7,7 +7,14 @@ from urllib.parse import urlsplit
 
 from envspec.base.errors import InputError
 from envspec.base.redact import redact
-from envspec.base.settings import Credentials, Settings, host_of, index_credentials, split_credentials, variable_name
+from envspec.configuration.settings import (
+    Credentials,
+    Settings,
+    host_of,
+    index_credentials,
+    split_credentials,
+    variable_name,
+)
 from envspec.net.fetch import Fetcher, Keyring, local_path, origin_of, read_timeout
 from envspec.net.transport import Patience, is_loopback
 

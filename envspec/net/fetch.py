@@ -26,8 +26,8 @@ from envspec.base.places import home_of, refuse_link_out
 from envspec.base.plain_files import open_plain
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
-from envspec.base.settings import Credentials, split_credentials
 from envspec.base.storage import MORE_FILES
+from envspec.configuration.settings import Credentials, split_credentials
 from envspec.net import limits
 from envspec.net.body import Pace, TooLarge, TooMuch, pieces, read_whole, too_slow
 from envspec.net.transport import (

@@ -24,7 +24,7 @@ from envspec.base.errors import IndexFailure
 from envspec.base.flock import has_flock, hold, hold_by_file
 from envspec.base.places import stranger, this_user
 from envspec.base.plain_files import open_plain
-from envspec.base.settings import Settings, split_credentials, trusted_folder
+from envspec.configuration.settings import Settings, split_credentials, trusted_folder
 from envspec.net import limits
 from envspec.net.fetch import BrokenOff, Fetcher
 from envspec.net.transport import Deadline

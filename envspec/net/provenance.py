@@ -14,8 +14,8 @@ from envspec.base.cache import keep_value, read_value
 from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
-from envspec.base.settings import split_credentials
 from envspec.base.texts import without_unseen
+from envspec.configuration.settings import split_credentials
 from envspec.net.fetch import Fetcher
 
 _SCHEMA = 2

@@ -21,7 +21,7 @@ from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure, InputError
 from envspec.base.places import config_home, home_of
 from envspec.base.redact import redact, register, without_credentials
-from envspec.base.settings import Credentials, split_credentials
+from envspec.configuration.settings import Credentials, split_credentials
 from envspec.net.body import Pace, TooMuch, read_whole, too_slow
 from envspec.net.fetch import reason_of
 from envspec.net.limits import LIMITS

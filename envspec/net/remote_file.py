@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
-from envspec.base.settings import split_credentials
+from envspec.configuration.settings import split_credentials
 from envspec.net.fetch import Fetcher, Reply
 from envspec.net.transport import deadline
 

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from envspec.base.errors import IndexFailure, InputError
 from envspec.base.redact import redact
-from envspec.base.settings import split_credentials
+from envspec.configuration.settings import split_credentials
 
 if TYPE_CHECKING:
     import urllib3

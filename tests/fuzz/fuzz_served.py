@@ -13,10 +13,10 @@ from fuzz_given import lines, parts, text
 from fuzz_guard import Parser
 
 from envspec.base.errors import EnvspecError
-from envspec.base.settings import split_credentials
 from envspec.binaries.elf import X86_64, MalformedElf, read_dynamic
 from envspec.binaries.import_time import modules_importing_at_start
 from envspec.binaries.wheel import open_wheel
+from envspec.configuration.settings import split_credentials
 from envspec.facts.build_labels import label_of
 from envspec.image.base import FOR_IMAGES, read_layers
 from envspec.image.layer import Descriptor

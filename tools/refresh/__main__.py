@@ -30,10 +30,10 @@ import envspec.packages
 from envspec.app.inputs import read_lock
 from envspec.base.documents import Unreadable, read_json
 from envspec.base.errors import EnvspecError, IndexFailure, InputError, Place
-from envspec.base.settings import Settings, load_settings, split_credentials
 from envspec.base.texts import byte_size
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, open_wheel
 from envspec.cli.console import out, say, tell
+from envspec.configuration.settings import Settings, load_settings, split_credentials
 from envspec.facts import torch_builds, wheels
 from envspec.facts.cuda_stack import TORCH, is_toolkit
 from envspec.facts.edition import MANIFEST, shipped_edition

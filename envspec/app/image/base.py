@@ -15,7 +15,7 @@ from msgspec import Struct
 from envspec.app.outputs import location
 from envspec.base.cache import keep_entry, read_entry
 from envspec.base.errors import IndexFailure, InputError, Place
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 from envspec.export.plan import Plan
 from envspec.image.base import BaseFiles, BaseSource, ReadPaths, read_layers
 from envspec.image.layer import Descriptor, OnBytes

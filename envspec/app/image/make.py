@@ -23,9 +23,9 @@ from envspec.base.errors import InputError, NotPlain
 from envspec.base.open_folder import Location, open_folder
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import load_settings
 from envspec.base.storage import storage_error
 from envspec.base.texts import byte_size, printable
+from envspec.configuration.settings import load_settings
 from envspec.export.make import make_plan
 from envspec.image.build import DATES, BuiltImage, build_image, copy_base, image_index
 from envspec.image.layer import Descriptor

@@ -23,7 +23,7 @@ from envspec.base.errors import InputError
 from envspec.base.extras import require_extra
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 from envspec.export.make import make_plan
 from envspec.export.on_base import refuse_unknown
 from envspec.export.plan import ENVIRONMENT, SLICE, Borrowed, Plan, digest

@@ -55,7 +55,7 @@ class ImageDigests:
         self._known = {} if renew else self._old
         self._asking: Asking | None = None
         if not offline:
-            from envspec.base.settings import load_settings
+            from envspec.configuration.settings import load_settings
             from envspec.net.connections import index_fetcher
             from envspec.net.registry import Asking, Registries
 

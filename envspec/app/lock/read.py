@@ -119,8 +119,8 @@ class Inputs(Struct, frozen=True):
         """Read another tool's lock for the spec's targets, where the request names one. Raises InputError."""
         if self.request.pins is None:
             return None
-        from envspec.review.diff.foreign import read
-        from envspec.review.diff.foreign.universal import Environment
+        from envspec.lock.formats.foreign import read
+        from envspec.lock.formats.foreign.universal import Environment
 
         targets = [
             Environment(target.name, target.platform, self.spec.python, target.glibc) for target in self.spec.targets

@@ -17,8 +17,8 @@ from envspec.app.observer import interruption_says
 from envspec.app.policy import Applied, apply
 from envspec.base.errors import EnvspecError, OutsideError, parts
 from envspec.base.finding import Finding, carrying, note, warning
-from envspec.base.settings import load_settings
 from envspec.base.texts import printable
+from envspec.configuration.settings import load_settings
 from envspec.lock.model import Lock
 from envspec.resolve.pip.sources_needed import BuildNeeds, names_needed
 from envspec.resolve.workflow.relock import RelockRequest, relock

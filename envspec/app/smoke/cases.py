@@ -13,8 +13,8 @@ from envspec.app import inputs
 from envspec.app.this_machine import this_machine
 from envspec.base.errors import InputError, ToolError
 from envspec.base.programs import ENVSPEC, find_program
-from envspec.base.settings import load_settings
 from envspec.base.texts import printable
+from envspec.configuration.settings import load_settings
 from envspec.export.carried import check_files, multi_node_program
 from envspec.export.folder import render
 from envspec.export.make import make_plan

@@ -21,9 +21,9 @@ from envspec.app.smoke.cases import SmokeRequest, choose_cases, make_runner
 from envspec.base.atomic import refuse_read_only
 from envspec.base.errors import InputError, StorageError, ToolError
 from envspec.base.programs import find_program
-from envspec.base.settings import load_settings
 from envspec.base.storage import storage_error
 from envspec.base.texts import byte_size, plural, printable
+from envspec.configuration.settings import load_settings
 from envspec.export.site_build import constraint
 from envspec.prove.proof.table import hardware
 from envspec.prove.smoke.report.compare import Comparison, compare

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from envspec.base.errors import InputError, Place
 from envspec.base.places import ENVIRONMENTS, stranger, this_user
-from envspec.base.settings import load_settings, trusted_folder
 from envspec.base.storage import storage_error
+from envspec.configuration.settings import load_settings, trusted_folder
 from envspec.export.environment import environment, project_of
 from envspec.install.build import BuildRules
 from envspec.install.environments.in_use import Ready

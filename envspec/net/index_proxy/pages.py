@@ -17,7 +17,7 @@ from packaging.version import Version
 
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
-from envspec.base.settings import split_credentials
+from envspec.configuration.settings import split_credentials
 from envspec.facts import edition, released, wheels
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.net.fetch import Fetcher, local_path

@@ -31,8 +31,8 @@ from msgspec.structs import replace
 
 from envspec.base.errors import EnvspecError
 from envspec.base.redact import redact
-from envspec.base.settings import Credentials
 from envspec.base.storage import storage_error
+from envspec.configuration.settings import Credentials
 from envspec.facts import wheels
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.facts.wheels import FAMILY

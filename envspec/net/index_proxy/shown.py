@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
 
@@ -25,6 +24,7 @@ from packaging.version import Version
 from envspec.base.documents import encode
 from envspec.base.errors import IndexFailure
 from envspec.base.texts import printable
+from envspec.base.threads import Pool
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, VARIANT, WHEEL, FileAddress, path_of, variant_text
 from envspec.net.index_proxy.releases import Row, VersionFiles, source_version, version_of
 from envspec.packages.archive_entries import SOURCES
@@ -122,7 +122,7 @@ def of_releases(
         return {version: representatives(releases[version]) for version in versions}
     newest = sorted(versions, reverse=True)[:MAX_RELEASES]
     previous = {version_of(version): label for name, version, label in machine.locked if name == project}
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with Pool(_AT_ONCE) as pool:
         choices = pool.map(
             lambda version: choose_wheels(releases[version], read, machine, previous.get(version)), newest
         )

@@ -21,7 +21,7 @@ from envspec.base import programs
 from envspec.base.errors import InputError, ToolError
 from envspec.base.places import home_of, home_path
 from envspec.base.programs import find_program
-from envspec.base.settings import condarc_files, read_condarc
+from envspec.configuration.settings import condarc_files, read_condarc
 from envspec.prove.doctor.machine import (
     Conda,
     Device,

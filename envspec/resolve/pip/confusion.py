@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.base.errors import AnswerNo, EnvspecError, Way
+from envspec.base.threads import Pool
 from envspec.packages.names import PUBLIC
 from envspec.packages.requirement import head_of
 from envspec.resolve.pip.answer import Resolution
@@ -135,7 +135,7 @@ def _unsaid(request: Request, answer: Resolution, has: Has) -> list[Unsaid]:
 def _those_had(
     ways: Mapping[tuple[str, str], tuple[str, ...]], taken: Mapping[str, str | None], has: Has
 ) -> list[Unsaid]:
-    with ThreadPoolExecutor(_WORKERS) as pool:
+    with Pool(_WORKERS) as pool:
         had = list(pool.map(lambda way: has(way[1], way[0]), ways))
     return [
         Unsaid(name, index, path, taken.get(name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from envspec.base.errors import InternalError, OutsideError, SpecError, about
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.base.texts import printable
+from envspec.base.threads import Pool
 from envspec.facts import wheels
 from envspec.lock.model import Artifact, WheelVariant
 from envspec.net.index_proxy.address import variant_text
@@ -77,7 +78,7 @@ class Reading(Struct):
     scratch: Path
     counting: Counting
     _jobs: dict[str, Future[Description]] = field(default_factory=dict)
-    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_WORKERS))
+    _pool: Pool = field(default_factory=lambda: Pool(_WORKERS))
     _starting: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, package: Found, file: FoundFile | None, stated: Stated = ()) -> Future[Description]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +12,8 @@ from envspec.base.errors import IndexFailure
 from envspec.base.finding import Finding
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import Settings, load_settings
+from envspec.base.threads import Pool
+from envspec.configuration.settings import Settings, load_settings
 from envspec.lock.inputs import page_name
 from envspec.lock.model import Pin, Publisher
 from envspec.net.connections import index_fetcher
@@ -160,7 +160,7 @@ def publishers(resolver: PipResolver, pins: Iterable[Pin]) -> dict[Pin, Publishe
             return None
         return Publisher(**claimed) if claimed else None
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with Pool(_AT_ONCE) as pool:
         found = list(pool.map(lambda one: ask(one[1], one[2]), wanted))
     if failed:
         resolver.notice(

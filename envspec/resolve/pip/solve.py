@@ -2,7 +2,7 @@
 judges the result.
 
 Equal requests are solved once. The request of the most targets is solved first. The others prefer its versions, and are
-then solved side by side: docs/resolution.md has measurements against uv's universal mode.
+then solved side by side.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,6 +21,7 @@ from msgspec.structs import replace
 from envspec.base.errors import AnswerNo, Way
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.progress import Progress
+from envspec.base.threads import Pool
 from envspec.facts import torch_builds
 from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY
@@ -312,7 +312,7 @@ class PipResolver(Struct, frozen=True):
             torch = partial(_only, TorchIndexes.of(before.index)) if before else partial(choose, name)
             return partial(self._solve, TargetSolver(subject, name, serving, torch, prefer, last_of(keep, alike[name])))
 
-        pool = ThreadPoolExecutor(max(_AT_ONCE, os.cpu_count() or 1))
+        pool = Pool(max(_AT_ONCE, os.cpu_count() or 1))
         try:
             first, *others = alike
             if old[first].versions:

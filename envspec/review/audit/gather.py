@@ -4,11 +4,12 @@ answers of earlier audits."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
 from envspec.base.errors import OutsideError
+from envspec.base.threads import Pool
 from envspec.review.audit.model import AuditedPackage, DatabaseAnswer, Facts, FileFacts, PublishedRelease
 from envspec.review.audit.store import Stored
 
@@ -171,19 +172,13 @@ def _ask_all(
     keys: Iterable[Key], ask: Callable[[Key], Value], on_progress: Callable[[int, int], None]
 ) -> tuple[dict[Key, Value], str]:
     """Return every answer, and the message of the first failure or ""."""
-    pool = ThreadPoolExecutor(_WORKERS)
     answers: dict[Key, Value] = {}
-    failed = ""
     try:
-        asking = {pool.submit(ask, key): key for key in keys}
-        for done, future in enumerate(as_completed(asking), 1):
-            try:
+        with Pool(_WORKERS) as pool:
+            asking = {pool.submit(ask, key): key for key in keys}
+            for done, future in enumerate(as_completed(asking), 1):
                 answers[asking[future]] = future.result()
-            except OutsideError as error:
-                failed = error.message
-                break
-            on_progress(done, len(asking))
-    finally:
-        # after a failure, what is still being read isn't waited for
-        pool.shutdown(wait=not failed, cancel_futures=True)
-    return answers, failed
+                on_progress(done, len(asking))
+    except OutsideError as error:
+        return answers, error.message
+    return answers, ""

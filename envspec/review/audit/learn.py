@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from envspec.base.errors import IndexFailure, OutsideError, StorageError
 from envspec.base.redact import redact
-from envspec.base.settings import Settings, load_settings, split_credentials
+from envspec.configuration.settings import Settings, load_settings, split_credentials
 from envspec.facts import wheels
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher

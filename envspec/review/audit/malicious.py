@@ -13,7 +13,7 @@ from msgspec import Struct
 from envspec.base.errors import OutsideError, StorageError
 from envspec.base.finding import Finding
 from envspec.base.redact import redact
-from envspec.base.settings import Settings, load_settings, split_credentials
+from envspec.configuration.settings import Settings, load_settings, split_credentials
 from envspec.net.connections import index_fetcher
 from envspec.review.audit import store
 from envspec.review.audit.gather import releases_of, stamp

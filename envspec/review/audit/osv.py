@@ -21,7 +21,7 @@ from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure, InputError, OutsideError, Place
 from envspec.base.plain_files import open_plain, read_plain
 from envspec.base.redact import redact
-from envspec.base.settings import split_credentials
+from envspec.configuration.settings import split_credentials
 from envspec.net.body import Pace, TooMuch, read_whole
 from envspec.net.fetch import Fetcher
 from envspec.net.limits import LIMITS

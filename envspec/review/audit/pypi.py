@@ -15,7 +15,7 @@ from packaging.version import Version
 from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
-from envspec.base.settings import split_credentials
+from envspec.configuration.settings import split_credentials
 from envspec.packages.requirement import canonical_name
 from envspec.review.audit.model import Advisory, DatabaseAnswer, FileFacts, PublishedRelease
 

@@ -13,7 +13,7 @@ from envspec.base import atomic
 from envspec.base.documents import decode, encode
 from envspec.base.errors import OutsideError, Place, StorageError
 from envspec.base.places import stranger, this_user
-from envspec.base.settings import Settings, trusted_folder
+from envspec.configuration.settings import Settings, trusted_folder
 from envspec.review.audit.model import DatabaseAnswer, FileFacts, PublishedRelease
 
 # The store of answers about releases: a lock without releases on an index needs no audit.

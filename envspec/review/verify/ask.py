@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from envspec.base.errors import OutsideError
 from envspec.base.finding import Finding
 from envspec.base.redact import redact
-from envspec.base.settings import split_credentials
+from envspec.base.threads import Pool
+from envspec.configuration.settings import split_credentials
 from envspec.lock.model import Pin, Publisher
 from envspec.net.fetch import origin_of
 from envspec.resolve.uv.answer import FoundFile
@@ -40,15 +41,11 @@ def ask_all(
     asking = _Asking(indexes)
     jobs = _jobs(claims, asking, ask_conda)
     outcomes: dict[PinClaim, Outcome] = {}
-    pool = ThreadPoolExecutor(_AT_ONCE)
-    try:
+    with Pool(_AT_ONCE) as pool:
         running = [pool.submit(job) for job in jobs]
         for done, job in enumerate(as_completed(running), start=1):
             outcomes.update(job.result())
             on_progress(done, len(running))
-    finally:
-        # whoever interrupts doesn't wait for what hasn't begun
-        pool.shutdown(wait=False, cancel_futures=True)
     nowhere = asking.without_any_page(tuple(lock))
     outcomes = {claim: _skip_unreachable(nowhere, claim, outcome) for claim, outcome in outcomes.items()}
     return tuple(ClaimResult(claim, targets, outcomes[claim]) for claim, targets in claims.items())

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from envspec.base.errors import IndexFailure, OutsideError
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
-from envspec.base.settings import Settings, load_settings, split_credentials
+from envspec.configuration.settings import Settings, load_settings, split_credentials
 from envspec.facts import released, wheels
 from envspec.lock.model import Pin
 from envspec.net.connections import index_fetcher

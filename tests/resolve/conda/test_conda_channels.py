@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from envspec.base.errors import InputError, SpecError
-from envspec.base.settings import Settings
+from envspec.configuration.settings import Settings
 from envspec.packages.names import channel_name
 from envspec.resolve.conda.channels import CondaConfig, channel_addresses, load_conda_config
 

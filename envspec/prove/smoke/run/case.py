@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from envspec.base.errors import InputError
 from envspec.base.places import OF_OTHER_PYTHONS
 from envspec.base.programs import HERE
-from envspec.base.settings import Settings
+from envspec.configuration.settings import Settings
 from envspec.export import apt_mirrors
 from envspec.export.images import base_reference, on_base
 from envspec.export.plan import CHECK, ENVIRONMENT, SLICE, encode

@@ -8,7 +8,7 @@ import pytest
 
 from envspec.base import places
 from envspec.base.errors import InputError
-from envspec.base.settings import Credentials, Settings, index_credentials, load_settings, split_credentials
+from envspec.configuration.settings import Credentials, Settings, index_credentials, load_settings, split_credentials
 
 
 @pytest.fixture

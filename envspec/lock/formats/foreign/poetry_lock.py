@@ -7,14 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from envspec.base.redact import without_credentials
+from envspec.lock.formats.foreign.selection import Offers
+from envspec.lock.formats.foreign.shape import artifact, digest, index_name, optional, string, strings, table, tables
+from envspec.lock.formats.foreign.universal import Universal, UniversalPackage
 from envspec.lock.model import GitSource
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.review.diff.foreign.selection import Offers
-from envspec.review.diff.foreign.shape import artifact, digest, index_name, optional, string, strings, table, tables
-from envspec.review.diff.foreign.universal import Universal, UniversalPackage
-
-KNOWS = frozenset({"edges", "index", "files"})
 
 _MAIN = "main"
 """The group of the project's own dependencies; files before lock-version 2.1 name no group."""

@@ -8,15 +8,13 @@ from collections.abc import Iterator
 from packaging.requirements import InvalidRequirement
 
 from envspec.base.redact import without_credentials
+from envspec.lock.formats.foreign.shape import Malformed
+from envspec.lock.formats.foreign.side import HashedPin, LoosePin
+from envspec.lock.formats.foreign.universal import Environment, holds
 from envspec.lock.model import GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.packages.other_formats import EDITABLE, OTHER_FILE, editable_requirement, logical_lines, without_options
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.packages.tags import marker_environment
-from envspec.review.diff.foreign.shape import Malformed
-from envspec.review.diff.foreign.universal import Environment, holds
-from envspec.review.diff.model import HashedPin, LoosePin
-
-KNOWS = frozenset({"files"})
 
 _HASH = re.compile(r"\s--hash[= ]sha256:([0-9a-f]{64})\b")
 

@@ -7,7 +7,7 @@ import pytest
 from support.site import place_site
 
 from envspec.base.errors import InputError
-from envspec.base.settings import Settings, load_settings
+from envspec.configuration.settings import Settings, load_settings
 
 
 class Layers:

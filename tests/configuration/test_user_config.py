@@ -6,7 +6,7 @@ import pytest
 
 from envspec.base.errors import InputError, SpecErrors
 from envspec.base.texts import bytes_of
-from envspec.base.user_config import load_user_config
+from envspec.configuration.user_config import load_user_config
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from envspec.base.errors import InputError, Place, StorageError
 from envspec.base.plain_files import read_operand
 from envspec.base.reader.document import decode
 from envspec.base.redact import without_credentials
+from envspec.lock.formats.foreign.side import LoosePin, version_text
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.packages.requirement import head_of
-from envspec.review.diff.model import LoosePin, version_text
 
 # Files with a solution for each platform: their packages as a lock.
 

@@ -34,7 +34,7 @@ from envspec.base.places import (
 )
 from envspec.base.reader.document import key_path, toml
 from envspec.base.redact import register, register_all, register_url
-from envspec.base.user_config import PROXIES, Site, load_user_config, read_layers, refuse_no_address
+from envspec.configuration.user_config import PROXIES, Site, load_user_config, read_layers, refuse_no_address
 
 
 class Settings(Struct, frozen=True):

@@ -4,29 +4,46 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.base.errors import InputError, Place
 from envspec.base.plain_files import read_plain
+from envspec.lock.formats.foreign import by_platform, poetry_lock, requirements, uv_lock
+from envspec.lock.formats.foreign.selection import NO_WISH, Offers, Selection, Wish, describe, forks, select
+from envspec.lock.formats.foreign.shape import check_pin, malformed, text_of, toml_of, yaml_of
+from envspec.lock.formats.foreign.side import Side
+from envspec.lock.formats.foreign.terms import terms_of
+from envspec.lock.formats.foreign.universal import (
+    DEFAULT_PLATFORMS,
+    DEFAULT_PYTHON,
+    Environment,
+    Universal,
+    holds,
+    read_pylock,
+)
+from envspec.lock.formats.foreign.uv_lock import UvLock
 from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
 from envspec.packages.other_formats import INTENTS, format_of
 from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import PLATFORMS, marker_environment
 from envspec.packages.version_numbers import numbers
-from envspec.review.diff.foreign.selection import NO_WISH, Offers, Selection, Wish, describe, forks, select
-from envspec.review.diff.foreign.shape import check_pin, malformed, text_of, toml_of, yaml_of
-from envspec.review.diff.foreign.terms import terms_of
-from envspec.review.diff.foreign.universal import DEFAULT_PLATFORMS, DEFAULT_PYTHON, Environment, Universal, holds
-from envspec.review.diff.foreign.uv_lock import UvLock
-from envspec.review.diff.model import Side
 
-_YAML = ("pixi_lock", "conda_lock", "environment_yml")
-_TOML = ("poetry_lock", "uv_lock", "pylock")
-_BY_PLATFORM = ("pixi_lock", "conda_lock", "explicit", "environment_yml")
+_UNIVERSAL: Mapping[str, tuple[Callable[[Mapping[str, Any]], Universal | UvLock], str]] = {
+    "poetry_lock": (poetry_lock.read, "edges index files"),
+    "uv_lock": (uv_lock.read, "direct edges index files"),
+    "pylock": (read_pylock, "index files"),
+}
+_BY_PLATFORM: Mapping[str, tuple[Callable[[Any], Lock | tuple[Lock, bool]], str]] = {
+    "pixi_lock": (by_platform.read_pixi, "edges index files licence"),
+    "conda_lock": (by_platform.read_conda_lock, "edges index files"),
+    "explicit": (by_platform.read_explicit, "index files"),
+    "environment_yml": (by_platform.read_environment, ""),
+}
+"""The readers of formats by name, with what these record of packages."""
 
 KNOWN = (
     "envspec.lock, requirements.txt, pylock.toml, uv.lock, poetry.lock, conda-lock.yml, pixi.lock, explicit lists of"
@@ -227,25 +244,25 @@ def _read(path: Path) -> Side | _Waiting:
         raise InputError("this is a spec, not a lock", place=Place(str(path)), hint="name its envspec.lock")
     if form is None or form in INTENTS:
         raise InputError("envspec doesn't read this format", place=Place(str(path)), hint=f"envspec reads {KNOWN}")
-    module = import_module(f"envspec.review.diff.foreign.{form}")
     with malformed(path):
         if form == "requirements":
 
             def read_side(environments: tuple[Environment, ...]) -> Side:
                 with malformed(path):
-                    lock, complete = module.read(text, environments)
-                return Side(str(path), lock, module.KNOWS, complete, format=form, terms=terms_of(text, None))
+                    lock, complete = requirements.read(text, environments)
+                return Side(str(path), lock, frozenset({"files"}), complete, format=form, terms=terms_of(text, None))
 
-            list(module.lines(text))
+            list(requirements.lines(text))
             return _Waiting(read_side, Offers(), None)
-        if form in _TOML:
+        if form in _UNIVERSAL:
             document = toml_of(text)
-            universal: Universal | UvLock = module.read(document)
+            read_universal, recorded = _UNIVERSAL[form]
+            universal = read_universal(document)
 
             def lock_side(environments: tuple[Environment, ...]) -> Side:
                 with malformed(path):
                     lock = universal.lock(environments)
-                    return Side(str(path), lock, module.KNOWS, format=form, terms=terms_of("", document))
+                    return Side(str(path), lock, frozenset(recorded.split()), format=form, terms=terms_of("", document))
 
             rows = document.get("package") or document.get("packages") or ()
             return _Waiting(
@@ -256,12 +273,15 @@ def _read(path: Path) -> Side | _Waiting:
                 frozenset((canonical_name(row["name"]), str(row.get("version", ""))) for row in rows),
                 max(_MINOR.findall(text), key=numbers, default="3.0"),
             )
-        contents = yaml_of(text) if form in _YAML else None
-        found = module.read(text if contents is None else contents)
+        read_lock, recorded = _BY_PLATFORM[form]
+        contents = None if form == "explicit" else yaml_of(text)
+        found = read_lock(text if contents is None else contents)
         terms = terms_of(text, contents)
     lock: Lock = found[0] if isinstance(found, tuple) else found
     complete: bool = found[1] if isinstance(found, tuple) else True
-    return _check(Side(str(path), lock, module.KNOWS, complete, form in _BY_PLATFORM, form, terms=terms))
+    return _check(
+        Side(str(path), lock, frozenset(recorded.split()), complete, by_platform=True, format=form, terms=terms)
+    )
 
 
 def _check(side: Side) -> Side:

@@ -15,12 +15,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from envspec.base.redact import without_credentials
-from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
-from envspec.packages.edges import reach
-from envspec.packages.requirement import canonical_name
-from envspec.packages.tags import marker_environment
-from envspec.review.diff.foreign.selection import Choice, Offers, Selection
-from envspec.review.diff.foreign.shape import (
+from envspec.lock.formats.foreign.selection import Choice, Offers, Selection
+from envspec.lock.formats.foreign.shape import (
     artifact,
     digest,
     file_name,
@@ -32,9 +28,11 @@ from envspec.review.diff.foreign.shape import (
     table,
     tables,
 )
-from envspec.review.diff.foreign.universal import Environment, UniversalPackage, holds
-
-KNOWS = frozenset({"direct", "edges", "index", "files"})
+from envspec.lock.formats.foreign.universal import Environment, UniversalPackage, holds
+from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.packages.edges import reach
+from envspec.packages.requirement import canonical_name
+from envspec.packages.tags import marker_environment
 
 _LOCAL = ("virtual", "editable", "directory", "path")
 

@@ -6,7 +6,7 @@ import pytest
 
 from envspec.app.site_policy import fabric_variables
 from envspec.base.errors import InputError
-from envspec.base.user_config import FABRICS, Site, UserConfig, apt_mirrors, load_user_config
+from envspec.configuration.user_config import FABRICS, Site, UserConfig, apt_mirrors, load_user_config
 from envspec.facts.fabrics import fabrics
 
 WHOLE = """
