@@ -135,7 +135,7 @@ Given = tuple[list[str], Mapping[str, str] | None, list[Path]]
 def given(spec: str, target: str, base: str) -> Iterator[Given]:
     """A real target, whose wheels are in the cache by now or are fetched."""
     from envspec.app.inputs import locked_targets, read_lock
-    from envspec.base.settings import load_settings
+    from envspec.configuration.settings import load_settings
 
     command = envspec("image", spec, "--target", target, "--base", base)
     _, lock = read_lock(spec, None)

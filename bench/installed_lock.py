@@ -37,7 +37,7 @@ CHECK = Path(__file__).resolve().parents[1] / "check"
 def ask(spec_path: Path, target_name: str | None, output: Path) -> None:
     """Write what the check is asked with. Raises EnvspecError."""
     from envspec.app import inputs
-    from envspec.base.settings import load_settings
+    from envspec.configuration.settings import load_settings
     from envspec.export.target_json import dumps, target_document
     from envspec.lock.conda_files import artifact_of
     from envspec.net.remote_file import open_remote

@@ -70,11 +70,11 @@ def cases(paths: Iterable[Path], runners: Sequence[str | None] = (None,)) -> tup
     from envspec.app import inputs
 
     files = [file for path in paths for file in (sorted(path.glob("*.toml")) if path.is_dir() else [path])]
-    found = []
+    targets = []
     for file in files:
         spec, lock = inputs.read_lock(str(file), None, stale="ignore")
-        found += [SmokeTarget(str(file), spec.name, target.name, runner) for target in lock for runner in runners]
-    return tuple(found)
+        targets += [SmokeTarget(str(file), spec.name, target.name, runner) for target in lock for runner in runners]
+    return tuple(targets)
 
 
 def skip_reason(case: SmokeTarget, words: Sequence[str] = ()) -> str | None:
@@ -148,21 +148,21 @@ def _run(case: SmokeTarget, code: int, out: str, err: str) -> Run:
         texts = {key: run[key] for key in ("spec", "target", "runner", "status", "where", "reason", "log")}
         return Run(report=report, **texts)
     except (ValueError, KeyError, TypeError, RecursionError) as problem:
-        said = err.strip() or out.strip() or type(problem).__name__
-        raise Unproved(f"envspec smoke gave no answer for {case} (exit code {code}):\n{said}") from None
+        output = err.strip() or out.strip() or type(problem).__name__
+        raise Unproved(f"envspec smoke gave no answer for {case} (exit code {code}):\n{output}") from None
     except EnvspecError as problem:
         raise Unproved(f"envspec smoke gave no usable answer for {case}: {problem}") from None
 
 
 def _value(words: Sequence[str], option: str, default: str) -> str:
     """Find the value of an option among arguments: `--device cpu` or `--device=cpu`; the last one counts."""
-    found = default
+    value = default
     for index, word in enumerate(words):
         if word.startswith(f"{option}="):
-            found = word.partition("=")[2]
+            value = word.partition("=")[2]
         elif word == option and index + 1 < len(words):
-            found = words[index + 1]
-    return found
+            value = words[index + 1]
+    return value
 
 
 class SpecFile(pytest.File):
@@ -170,10 +170,10 @@ class SpecFile(pytest.File):
 
     def collect(self) -> Iterator[SpecTarget]:
         try:
-            found = cases([self.path], _runners(self.config))
+            targets = cases([self.path], _runners(self.config))
         except EnvspecError as error:
             raise self.CollectError(f"{error}\nhint: {error.hint}" if error.hint else str(error)) from None
-        for case in found:
+        for case in targets:
             name = f"{case.target}[{case.runner}]" if case.runner else case.target
             yield SpecTarget.from_parent(self, name=name, case=case)
 
@@ -268,8 +268,8 @@ def pytest_configure(config: pytest.Config) -> None:
     except ValueError as error:
         raise pytest.UsageError(f"--envspec-smoke: {error}") from None
     # without other paths these are what is asked for, not the tests that a bare `pytest` would take as well
-    others = config.args if config.args_source is pytest.Config.ArgsSource.ARGS else []
-    config.args[:] = [*others, *given]
+    other_paths = config.args if config.args_source is pytest.Config.ArgsSource.ARGS else []
+    config.args[:] = [*other_paths, *given]
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> SpecFile | None:

@@ -15,7 +15,7 @@ TOOLS = PACKAGE.parent / "tools"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("base.conflict",),
-    ("base.errors", "base.redact", "base.codes", "base.records"),
+    ("base.errors", "base.redact", "base.codes", "base.records", "base.threads"),
     ("base.documents", "base.places"),
     (
         "base.finding",
@@ -28,8 +28,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "prove.rungs",
     ),
     ("base.reader", "base.html_page", "base.progress"),
-    ("base.user_config",),
-    ("base.settings", "base.open_folder", "base.scratch", "facts"),
+    ("configuration", "base.open_folder", "base.scratch", "facts"),
     ("base.atomic", "base.plain_files", "binaries", "base.cache"),
     ("spec",),
     ("rules",),
@@ -108,6 +107,7 @@ ONLY: dict[str, tuple[str, ...]] = {
         "base.texts",
         "base.storage",
         "base.progress",
+        "base.threads",
         "facts",
         "packages",
     ),
@@ -123,8 +123,9 @@ ONLY: dict[str, tuple[str, ...]] = {
             "base.texts",
             "base.programs",
             "base.progress",
+            "base.threads",
             "base.storage",
-            "base.settings",
+            "configuration",
             "packages",
             "base.scratch",
             "facts",
@@ -302,7 +303,7 @@ READS_LOCKS = {
     "app.git": "judges what it merged; and for git's own diff, which is shown",
     "app.evidence": "judges, and claims no rung of what fails",
     "app.completion": "for names on a shell's command line",
-    "review.diff.foreign.read": "for `diff`, which judges",
+    "lock.formats.foreign.read": "for `diff`, which judges",
     "install.bundle": "for the hashes of an earlier bundle's files, which stay out of a new one",
     "lock.store": "is how they are read",
     "lock.read": "is how their texts are read",
@@ -356,9 +357,10 @@ CLI_ALSO: dict[str, tuple[str, ...]] = {
     # the spec's format, printed as it stands
     "cli.schema": ("spec.schema",),
     # words of a request or of an answer: a file's name, a choice, a value that is one of two
-    "cli.diff": ("packages.tags", "review.diff.foreign.selection"),
+    "cli.cache": ("configuration.settings",),
+    "cli.diff": ("lock.formats.foreign.selection", "packages.tags"),
     "cli.export": ("export.folder",),
-    "cli.lock": ("resolve.workflow.keep",),
+    "cli.lock": ("configuration.user_config", "resolve.workflow.keep"),
     "cli.look_up": ("review.audit.learn",),
     "cli.progress": ("prove.smoke.report.words",),
     "cli.sign": ("lock.signing.model",),
@@ -466,7 +468,7 @@ def test_the_smoke_check_imports_in_no_circle() -> None:
 SHORT = 50
 
 FORMATS = (
-    *("cli", "draft", "export", "lock.formats", "lock.reading", "review.diff.foreign", "prove.smoke.report"),
+    *("cli", "draft", "export", "lock.formats", "lock.reading", "prove.smoke.report"),
     *("facts", "tools"),
 )
 """Where a module is a command, a format, a table's queries, or what the tools make."""

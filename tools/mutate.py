@@ -127,7 +127,9 @@ class MutantFinder(ast.NodeVisitor):
         """A part without a position of its own is changed in a copy of what it stands in."""
         for kind, made in changes(part):
             other, value = copy.copy(whole), getattr(whole, name)
-            setattr(other, name, [made if one is part else one for one in value] if isinstance(value, list) else made)
+            setattr(
+                other, name, [made if node is part else node for node in value] if isinstance(value, list) else made
+            )
             self.keep(kind, whole, other)
 
     def keep(self, kind: str, node: Any, made: ast.AST) -> None:
@@ -141,15 +143,15 @@ class MutantFinder(ast.NodeVisitor):
 
 def mutants(tree: Path) -> list[tuple[Mutant, tuple[int, int]]]:
     """All mutants of a tree, in the order of its files and lines."""
-    found = []
+    listed = []
     for part in MUTATED:
         place = tree / "envspec" / part
         for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
             text = path.read_text("utf-8")
             places = MutantFinder(str(path.relative_to(tree)), text)
             places.visit(ast.parse(text))
-            found += places.found
-    return found
+            listed += places.found
+    return listed
 
 
 class LineMap:
@@ -185,7 +187,7 @@ def learn(tree: Path, tests: list[str]) -> None:
     for file in data.measured_files():
         rows = known["lines"].setdefault(str(Path(file).relative_to(tree)), {})
         for line, names in data.contexts_by_lineno(file).items():
-            rows.setdefault(str(line), []).extend(one for one in names if one and one not in plugin.bad)
+            rows.setdefault(str(line), []).extend(test for test in names if test and test not in plugin.bad)
     known["seconds"].update(plugin.seconds)
     known["failed"] += sorted(plugin.bad)
     path.write_text(json.dumps(known))
@@ -216,7 +218,7 @@ class MutantRun:
                 functions.setdefault((code.co_filename, code.co_name, code.co_firstlineno), []).append(each)
             elif type(each) is _lru_cache_wrapper and each.__module__.partition(".")[0] == "envspec":
                 self.caches.append(each)
-        items = {item.nodeid: item for item in session.items}
+        items = {test.nodeid: test for test in session.items}
         self.scratch = session.config._tmp_path_factory.getbasetemp()
         results = self.tree.parent / "results.jsonl"
         rows = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
@@ -286,9 +288,9 @@ class MutantRun:
                 os._exit(1)
         os.close(into)
         with os.fdopen(out) as pipe:
-            said = pipe.readline().rstrip("\n")
+            line = pipe.readline().rstrip("\n")
         status = os.waitpid(child, 0)[1]
-        return "" if said == "passed" else said or f"the process ended with {status}"
+        return "" if line == "passed" else line or f"the process ended with {status}"
 
     def become(self, chosen: list[str], changed: list[tuple[Any, Any]], items: Any, into: int) -> None:
         os.setsid()
@@ -316,10 +318,12 @@ class MutantRun:
 
 def outermost(code: CodeType) -> Iterator[CodeType]:
     """The code of a module's functions and methods, those within functions left out."""
-    for one in code.co_consts:
-        if isinstance(one, CodeType):
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
             yield from (
-                [one] if one.co_flags & inspect.CO_NEWLOCALS and one.co_flags & inspect.CO_OPTIMIZED else outermost(one)
+                [constant]
+                if constant.co_flags & inspect.CO_NEWLOCALS and constant.co_flags & inspect.CO_OPTIMIZED
+                else outermost(constant)
             )
 
 

@@ -30,8 +30,8 @@ def scenario_text(scenario: Mapping[str, Any]) -> str:
     lines += [f"python = {value(python)}"] if python != PYTHON else []
     for name, package in scenario["packages"].items():
         for version, release in package["versions"].items():
-            said = {one: release[one] for one, usual in _KEYS.items() if release.get(one, usual) != usual}
-            lines.append(f"{value(f'{name} {version}')} = {value(said) if said else '{}'}")
+            unusual = {field: release[field] for field, usual in _KEYS.items() if release.get(field, usual) != usual}
+            lines.append(f"{value(f'{name} {version}')} = {value(unusual) if unusual else '{}'}")
     return "\n".join(lines) + "\n"
 
 
@@ -39,8 +39,10 @@ def main(checkout: str) -> None:
     revision = subprocess.run(
         ["git", "-C", checkout, "rev-parse", "HEAD"], check=True, stdout=subprocess.PIPE, text=True
     ).stdout.strip()
-    paths = (one for one in Path(checkout, "scenarios").glob("*/*.toml") if one.parent.name != "examples")
-    scenarios = sorted((tomli.loads(path.read_text(encoding="utf-8")) for path in paths), key=lambda one: one["name"])
+    paths = (path for path in Path(checkout, "scenarios").glob("*/*.toml") if path.parent.name != "examples")
+    scenarios = sorted(
+        (tomli.loads(path.read_text(encoding="utf-8")) for path in paths), key=lambda scenario: scenario["name"]
+    )
     head = (
         f"# The packages of github.com/astral-sh/packse (MIT or Apache-2.0), revision {revision[:12]}.\n"
         "# Made by `python -m tools.packse CHECKOUT`.\n"

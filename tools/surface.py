@@ -43,23 +43,23 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
         if isinstance(parameter, click.Option):
             yield from (f"command {name} {option}" for option in (*parameter.opts, *parameter.secondary_opts))
     if isinstance(command, click.Group):
-        for word, one in command.commands.items():
-            yield from _command(f"{name} {word}", one)
+        for word, subcommand in command.commands.items():
+            yield from _command(f"{name} {word}", subcommand)
 
 
 def keys(node: Any, root: Any, path: str, followed: tuple[str, ...]) -> Iterator[str]:
     """Yield the paths of all keys below a schema's node: `targets.*.gpus[]`. `followed` ends circles of references."""
     if isinstance(node, list):
-        for one in node:
-            yield from keys(one, root, path, followed)
+        for child in node:
+            yield from keys(child, root, path, followed)
     if not isinstance(node, dict):
         return
     reference = node.get("$ref")
     if isinstance(reference, str) and reference.startswith("#") and reference not in followed:
-        there = root
+        definition = root
         for step in reference[1:].strip("/").split("/"):
-            there = there[step] if step else there
-        yield from keys(there, root, path, (*followed, reference))
+            definition = definition[step] if step else definition
+        yield from keys(definition, root, path, (*followed, reference))
     for name, below in node.get("properties", {}).items():
         here = f"{path}.{name}" if path else name
         yield here

@@ -40,10 +40,10 @@ class Beside:
 
     def work(self, checks: Sequence[Check], device: str, gpus: int) -> None:
         try:
-            for one in checks:
+            for check in checks:
                 began = time.monotonic()
-                found = self.runner.run(one, device, gpus)
-                self.ended.put(Ran(one, *found, time.monotonic() - began))
+                result = self.runner.run(check, device, gpus)
+                self.ended.put(Ran(check, *result, time.monotonic() - began))
         except Exception:  # its processes are ended under it when the run is interrupted
             if not self.closing:
                 raise
@@ -51,16 +51,16 @@ class Beside:
             self.ended.put(None)
 
     def results(self, wait: bool) -> Iterator[Ran]:
-        """The checks that ended since the last time; all of them where it's to wait."""
+        """Yield the checks that ended since the last call; with `wait`, yield all of them."""
         while self.at_work:
             try:
-                found = self.ended.get(block=wait)
+                ran = self.ended.get(block=wait)
             except queue.Empty:
                 return
-            if found is None:
+            if ran is None:
                 self.at_work = False
             else:
-                yield found
+                yield ran
 
     def close(self) -> None:
         self.closing = True

@@ -17,8 +17,8 @@ def flag_number(flag: str) -> int:
 
 
 def covers(flags: Sequence[str], architecture: str, cuda: Optional[str] = None) -> bool:
-    """Whether code that this CUDA compiled for `flags` runs on an architecture: envspec/facts/compute_capability.py has
-    the rule and its sources, and a test holds this equal to it."""
+    """Return whether code that this CUDA compiled for `flags` runs on an architecture. The rule and its sources are in
+    envspec/facts/compute_capability.py; a test holds both equal."""
     own = capability_of(architecture)
     for flag in flags:
         code = capability_of(flag)

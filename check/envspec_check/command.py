@@ -88,40 +88,40 @@ def load_config(path: str) -> dict[str, Any]:
     return config
 
 
-def context_of(asked: argparse.Namespace, program: str) -> Context:
+def context_of(options: argparse.Namespace, program: str) -> Context:
     """The Context of the command line. Raises Unreadable."""
-    config = load_config(asked.config)
-    workload = asked.workload or config.get("workload") or "basic"
+    config = load_config(options.config)
+    workload = options.workload or config.get("workload") or "basic"
     if WORKLOADS and workload not in WORKLOADS:  # tests have tables without any
         here = ", ".join(WORKLOADS)
         raise Unreadable(f"the workload {workload} isn't here: this copy was exported for targets that train {here}")
-    steps = asked.steps or config.get("steps") or STEPS
-    if asked.quick and not asked.steps:
+    steps = options.steps or config.get("steps") or STEPS
+    if options.quick and not options.steps:
         steps = min(steps, QUICK_STEPS)
     return Context(
         config=config,
-        device=asked.device,
+        device=options.device,
         workload=workload,
         steps=steps,
-        quick=asked.quick,
-        deep=asked.deep,
-        seed=asked.seed,
-        timeout=asked.timeout,
+        quick=options.quick,
+        deep=options.deep,
+        seed=options.seed,
+        timeout=options.timeout,
         scratch=Path(),
         program=os.path.abspath(program),
     )
 
 
-def write_reports(asked: argparse.Namespace, report: dict[str, Any]) -> None:
+def write_reports(options: argparse.Namespace, report: dict[str, Any]) -> None:
     """The files that were asked for. Raises OSError."""
     text = json.dumps(finite(report), indent=1) + "\n"
-    if asked.json == "-":
+    if options.json == "-":
         sys.stdout.write(text)
         sys.stdout.flush()
-    elif asked.json:
-        write_whole(asked.json, text)
-    if asked.junit:
-        write_whole(asked.junit, junit(report))
+    elif options.json:
+        write_whole(options.json, text)
+    if options.junit:
+        write_whole(options.junit, junit(report))
 
 
 def interrupt(*_: object) -> None:
@@ -139,22 +139,22 @@ def main(words: Sequence[str] | None = None, table: dict[str, Check] = CHECKS, p
         if words[1] == "host":
             return host(ctx, table, words[3] == "torch")
         return INTERNAL[words[1]](ctx, *words[3:])
-    asked = arguments(words)
+    options = arguments(words)
     try:
-        ctx = context_of(asked, program)
+        ctx = context_of(options, program)
     except Unreadable as error:
         sys.stderr.write(f"envspec-check: error: {error}\n")
         return 2
     os.environ.setdefault("OMP_NUM_THREADS", str(min(16, usable_cpus())))
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin make a shared machine slower by far
     os.environ.update(TORCHINDUCTOR_COMPILE_THREADS="1", PYTHONFAULTHANDLER="1")
-    if asked.quick:
+    if options.quick:
         # torch.compile would build and start a program for each instruction set of the CPU, in a new interpreter.
         os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
     for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(name, interrupt)
     try:
-        folder = Path(tempfile.mkdtemp(prefix="check-", dir=asked.scratch and os.path.abspath(asked.scratch)))
+        folder = Path(tempfile.mkdtemp(prefix="check-", dir=options.scratch and os.path.abspath(options.scratch)))
     except OSError as error:
         sys.stderr.write(f"envspec-check: error: no folder for temporary files: {error}\n")
         return 2
@@ -164,8 +164,8 @@ def main(words: Sequence[str] | None = None, table: dict[str, Check] = CHECKS, p
     if usable_cpus() > 1:
         (folder / "beside").mkdir()
         beside = Beside(Runner(ctx, folder / "beside"))
-    session = Session(ctx, table, asked.only or (), runner, beside)
-    progress = Progress([one.name for one in session.table], sys.stderr)
+    session = Session(ctx, table, options.only or (), runner, beside)
+    progress = Progress([check.name for check in session.table], sys.stderr)
     if progress.live:
         runner.watch = progress.running
     try:
@@ -179,7 +179,7 @@ def main(words: Sequence[str] | None = None, table: dict[str, Check] = CHECKS, p
         shutil.rmtree(str(folder), ignore_errors=True)
     report = session.report(ended)
     try:
-        write_reports(asked, report)
+        write_reports(options, report)
     except OSError as error:
         sys.stderr.write(f"envspec-check: error: the report can't be written: {error}\n")
         return 2

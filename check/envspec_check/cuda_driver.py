@@ -23,22 +23,22 @@ class Driver:
             raise OSError(f"{function} gives {status}")
 
     def number(self, function: str, *given: Any) -> int:
-        found = ctypes.c_int()
-        self.must(function, ctypes.byref(found), *given)
-        return found.value
+        result = ctypes.c_int()
+        self.must(function, ctypes.byref(result), *given)
+        return result.value
 
     def gpus(self) -> list[dict[str, Any]]:
         """The name, the compute capability and the memory of each GPU. Raises OSError."""
-        found = []
+        gpus = []
         for index in range(self.number("cuDeviceGetCount")):
             device = self.number("cuDeviceGet", index)
             name, size = ctypes.create_string_buffer(96), ctypes.c_size_t()
             self.must("cuDeviceGetName", name, 96, device)
             self.must("cuDeviceTotalMem_v2", ctypes.byref(size), device)
             capability = [self.number("cuDeviceGetAttribute", which, device) for which in (MAJOR, MINOR)]
-            told = {"name": name.value.decode("utf-8", "replace"), "capability": "%d.%d" % tuple(capability)}
-            found.append({**told, "memory_bytes": size.value})
-        return found
+            facts = {"name": name.value.decode("utf-8", "replace"), "capability": "%d.%d" % tuple(capability)}
+            gpus.append({**facts, "memory_bytes": size.value})
+        return gpus
 
     def memory(self, index: int = 0) -> tuple[int, int]:
         """The free and the whole memory of a GPU, in bytes. Raises OSError."""

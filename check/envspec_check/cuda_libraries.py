@@ -14,10 +14,10 @@ CUDA_LIBRARIES = (
 
 
 def is_cuda_library(path: str) -> bool:
-    name, found, _ = os.path.basename(path).partition(".so")
+    name, extension, _ = os.path.basename(path).partition(".so")
     # wheels may carry a hash in the name: libcudart-d0da41ae.so.11.0
     stem = re.sub(r"-[0-9a-f]{8}$", "", name)
-    return bool(found) and any(fnmatch.fnmatchcase(stem, pattern) for pattern in CUDA_LIBRARIES)
+    return bool(extension) and any(fnmatch.fnmatchcase(stem, pattern) for pattern in CUDA_LIBRARIES)
 
 
 def mapped_libraries(maps: str) -> list[str]:

@@ -66,18 +66,20 @@ class Installed(NamedTuple):
 
 
 def distributions(paths: Sequence[str]) -> list[Installed]:
-    found = []
-    for one in importlib.metadata.distributions(path=list(paths)):
-        headers = (one.read_text("METADATA") or one.read_text("PKG-INFO") or "").partition("\n\n")[0]
+    packages = []
+    for distribution in importlib.metadata.distributions(path=list(paths)):
+        headers = (distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or "").partition("\n\n")[0]
         fields = dict(re.findall(r"^(Name|Version):[ \t]*(\S+)", headers, re.MULTILINE))
-        installer = (one.read_text("INSTALLER") or "").strip()
+        installer = (distribution.read_text("INSTALLER") or "").strip()
         name = canonical(fields["Name"]) if "Name" in fields else None
-        found.append(Installed(name, fields.get("Version", ""), str(getattr(one, "_path", "")), installer, one))
-    return found
+        packages.append(
+            Installed(name, fields.get("Version", ""), str(getattr(distribution, "_path", "")), installer, distribution)
+        )
+    return packages
 
 
 def conda_records(prefix: str) -> list[dict[str, Any]]:
-    """What conda wrote of each package that it installed."""
+    """Read conda's record of each package that it installed."""
     records = []
     for path in sorted(Path(prefix, "conda-meta").glob("*.json")):
         try:

@@ -22,12 +22,12 @@ SOCKETS = ("tcp", "udp", "sockets", "net")
 def ports(sysfs: Path = SYSFS, dev: Path = Path("/dev")) -> Dict[str, str]:
     """The ports that are up, as NCCL names them, and their fabrics: "InfiniBand", "Ethernet" (RoCE), "EFA", whose link
     layer is unspecified, and "Slingshot", whose cards have device files of their own."""
-    found = {card.name: "Slingshot" for card in sorted(dev.glob("cxi[0-9]*"))}
+    ports = {card.name: "Slingshot" for card in sorted(dev.glob("cxi[0-9]*"))}
     for port in sorted(sysfs.glob("*/ports/*")):
         if "ACTIVE" in content_of(port / "state"):
             layer = content_of(port / "link_layer") or "InfiniBand"
-            found["%s:%s" % (port.parent.parent.name, port.name)] = "EFA" if layer == "Unspecified" else layer
-    return found
+            ports["%s:%s" % (port.parent.parent.name, port.name)] = "EFA" if layer == "Unspecified" else layer
+    return ports
 
 
 def content_of(path: Path) -> str:
@@ -65,34 +65,36 @@ REMEDIES = {
 
 def judge(
     config: Dict[str, Any],
-    found: Mapping[str, str],
+    ports: Mapping[str, str],
     network: Optional[str],
     devices: Path = DEVICES,
     environ: Mapping[str, str] = os.environ,
 ) -> Outcome:
-    """Whether NCCL uses the ports that are up."""
-    details = {"ports": dict(found), "network": network}
-    if not found:
+    """Judge whether NCCL uses the ports that are up."""
+    details = {"ports": dict(ports), "network": network}
+    if not ports:
         return skipped("no port of InfiniBand, RoCE, EFA or Slingshot is up here", details=details)
     if network is None:
         return skipped("NCCL didn't say which network it uses", details=details)
     if network != "Socket" and " over " not in network:
         return passed(details=details)
-    told = "HCA seen (%s), NCCL on sockets" % ", ".join(found)
-    told += "" if network == "Socket" else " (%s)" % network
-    asked = [name for name in ("NCCL_IB_DISABLE", "NCCL_NET") if environ.get(name, "0") != "0"]
-    if asked or config.get("fabric") == "none":
-        return passed(reason="%s, as %s says" % (told, asked[0] if asked else "the spec's fabric"), details=details)
-    kinds = set(found.values())
+    reason = "HCA seen (%s), NCCL on sockets" % ", ".join(ports)
+    reason += "" if network == "Socket" else " (%s)" % network
+    settings = [name for name in ("NCCL_IB_DISABLE", "NCCL_NET") if environ.get(name, "0") != "0"]
+    if settings or config.get("fabric") == "none":
+        return passed(
+            reason="%s, as %s says" % (reason, settings[0] if settings else "the spec's fabric"), details=details
+        )
+    kinds = set(ports.values())
     if "Slingshot" in kinds and environ.get("SLURM_JOB_NUM_NODES", "1") == "1":
         # Slurm gives a job of one node no network to use. Source: HewlettPackard/shs-ccl-docs, README.md
-        return passed(reason="%s: one node can't tell; a job of two nodes can" % told, details=details)
+        return passed(reason="%s: one node can't tell; a job of two nodes can" % reason, details=details)
     if "Slingshot" not in kinds and not list(devices.glob("uverbs*")):
         lent = "docker: --device /dev/infiniband --cap-add IPC_LOCK; for one node, sockets are enough"
-        return passed(reason="%s: %s isn't here (%s)" % (told, devices, lent), details=details)
+        return passed(reason="%s: %s isn't here (%s)" % (reason, devices, lent), details=details)
     remedy = next((REMEDIES[kind] for kind in ("Slingshot", "EFA") if kind in kinds), REMEDIES["InfiniBand"])
     remedy += ', or fabric = "none" in the spec\'s [image]; ibv_devinfo, fi_info and NCCL_DEBUG=INFO say more'
     # cloud machines have cards of this kind for plain Ethernet
     if kinds == {"Ethernet"}:
-        return passed(reason="%s; where RoCE is set up: %s" % (told, remedy), details=details)
-    return failed(told, remedy, details=details)
+        return passed(reason="%s; where RoCE is set up: %s" % (reason, remedy), details=details)
+    return failed(reason, remedy, details=details)

@@ -55,9 +55,9 @@ KNOWN = (
 def explain(text: str) -> Tuple[str, Optional[str]]:
     """The reason and the remedy of an error: the text itself and None where nothing is known of it."""
     for pattern, reason, remedy in KNOWN:
-        found = re.search(pattern, text)
-        if found:
-            named = {name: value or "" for name, value in found.groupdict().items()}
+        match = re.search(pattern, text)
+        if match:
+            named = {name: value or "" for name, value in match.groupdict().items()}
             return (reason.format(**named) + ": " + text if reason else text), remedy
     return text, None
 
@@ -69,9 +69,9 @@ def in_words(error: BaseException) -> str:
 
 
 def root_cause(error: BaseException) -> str:
-    """What an exception says, and the one that it began with where that is another: packages that load their parts late
-    hide why."""
-    first, told = error, in_words(error)
+    """Give an exception's text, and that of the exception that it began with: packages that load their parts late hide
+    the cause."""
+    first, text = error, in_words(error)
     while first.__cause__ or (first.__context__ and not first.__suppress_context__):
         first = first.__cause__ or first.__context__ or first
-    return told if first is error else "%s (%s)" % (in_words(first), told)
+    return text if first is error else "%s (%s)" % (in_words(first), text)

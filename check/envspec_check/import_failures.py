@@ -61,9 +61,9 @@ KNOWN = (
 
 
 def import_remedy(text: str) -> Optional[str]:
-    """What to do about an import that failed with this text. None where nothing is known."""
+    """Give the remedy of an import that failed with this text; None where none is known."""
     for pattern, remedy in KNOWN:
-        found = re.search(pattern, text)
-        if found:
-            return remedy.format(**found.groupdict())
+        match = re.search(pattern, text)
+        if match:
+            return remedy.format(**match.groupdict())
     return None

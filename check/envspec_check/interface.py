@@ -155,16 +155,16 @@ class Context:
 
     @property
     def lock(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.config["lock"]
-        return found
+        lock: dict[str, Any] = self.config["lock"]
+        return lock
 
     @property
     def target(self) -> dict[str, Any]:
         """The target's table in the lock, with the stricter GPUs and driver that the facts gave when this was
         exported."""
-        found: dict[str, Any] = self.lock["targets"][self.target_name]
+        table: dict[str, Any] = self.lock["targets"][self.target_name]
         stricter = {"architectures": self.config.get("architectures"), "driver-floor": self.config.get("driver_floor")}
-        return {**found, **{key: value for key, value in stricter.items() if value}}
+        return {**table, **{key: value for key, value in stricter.items() if value}}
 
     @property
     def torch(self) -> Any:

@@ -48,8 +48,8 @@ def read_rows(folder: str, name: str) -> list[dict[str, Any]]:
     """What the slice says of each package in a file of requirements, behind its line. Raises OSError, ValueError."""
     own = os.path.join(folder, name)
     with open(own if os.path.exists(own) else os.path.join(folder, os.pardir, name), encoding="utf-8") as file:
-        found = (line.partition("  # ")[2] for line in file)
-        return [json.loads(row) for row in found if row]
+        rows = (line.partition("  # ")[2] for line in file)
+        return [json.loads(row) for row in rows if row]
 
 
 class Pin(NamedTuple):
@@ -65,13 +65,13 @@ class Pin(NamedTuple):
 
 def pins(lock: dict[str, Any]) -> list[Pin]:
     """The packages of a target's slice of the lock, behind those that its base has ("provided")."""
-    found = []
+    locked = []
     for kind in ("provided", "conda", "pip"):
         for package in lock.get(kind, []):
             provides = tuple(package.get("provides", ()))
             version, build = package.get("version", ""), package.get("build")
-            found.append(Pin(kind, package["name"], version, build, package.get("index"), provides))
-    return found
+            locked.append(Pin(kind, package["name"], version, build, package.get("index"), provides))
+    return locked
 
 
 def locked_torch(lock: dict[str, Any]) -> Pin | None:
@@ -95,12 +95,12 @@ FRAMEWORKS = {
 def frameworks(lock: dict[str, Any]) -> dict[str, str]:
     """The frameworks of a target's slice of the lock, each with its version."""
     versions = {canonical(name): pin.version for pin in pins(lock) for name in (pin.name, *pin.provides)}
-    found = {key: [one for one in versions if re.fullmatch(FRAMEWORKS[key], one)] for key in FRAMEWORKS}
-    return {key: versions[names[0]] for key, names in found.items() if names}
+    by_framework = {key: [name for name in versions if re.fullmatch(FRAMEWORKS[key], name)] for key in FRAMEWORKS}
+    return {key: versions[names[0]] for key, names in by_framework.items() if names}
 
 
 def is_direct(lock: dict[str, Any], framework: str) -> bool:
-    """Whether the spec itself asks for a framework, and no other package brought it."""
+    """Return whether the spec itself asks for a framework, and no other package brought it."""
     rows = [*lock.get("pip", []), *lock.get("conda", [])]
     return any(row.get("direct") and re.fullmatch(FRAMEWORKS[framework], canonical(row["name"])) for row in rows)
 
@@ -110,9 +110,9 @@ def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def same_version(one: str, other: str) -> bool:
-    """Whether two spellings are one version: "1.0" and "1.0.0", "2.9.1+CU128" and "2.9.1+cu128"."""
-    return plain_version(one) == plain_version(other)
+def same_version(first: str, second: str) -> bool:
+    """Return whether two spellings are one version: "1.0" and "1.0.0", "2.9.1+CU128" and "2.9.1+cu128"."""
+    return plain_version(first) == plain_version(second)
 
 
 def plain_version(text: str) -> str:

@@ -39,10 +39,10 @@ def memory_bytes() -> int:
 def shm_bytes() -> int | None:
     """The size of /dev/shm; None where there is none."""
     try:
-        found = os.statvfs("/dev/shm")
+        filesystem = os.statvfs("/dev/shm")
     except OSError:
         return None
-    return found.f_blocks * found.f_frsize
+    return filesystem.f_blocks * filesystem.f_frsize
 
 
 def read_text(path: str) -> str:
@@ -102,9 +102,9 @@ def spelled_cudnn(number: int | None) -> str | None:
 
 
 def arch_flags(torch: Any) -> list[str]:
-    """What torch's own code is compiled for: sm_90, compute_90."""
-    asked = getattr(torch._C, "_cuda_getArchFlags", None)
-    return ((asked() if asked else None) or "").split()
+    """List the architectures that torch's own code is compiled for: sm_90, compute_90."""
+    get_flags = getattr(torch._C, "_cuda_getArchFlags", None)
+    return ((get_flags() if get_flags else None) or "").split()
 
 
 NO_GPU = "cuda was asked for and this process has no GPU"
@@ -120,11 +120,11 @@ def pci_address(torch: Any, index: int = 0) -> str:
     facts = torch.cuda.get_device_properties(index)
     if hasattr(facts, "pci_bus_id"):
         return f"{facts.pci_domain_id:08x}:{facts.pci_bus_id:02x}:{facts.pci_device_id:02x}.0"
-    found = ctypes.create_string_buffer(32)  # before torch 2.8 its properties don't have it
+    address = ctypes.create_string_buffer(32)  # before torch 2.8 its properties don't have it
     for path in mapped_libraries(read_text("/proc/self/maps")):
         if "libcudart" in path:
-            ctypes.CDLL(path).cudaDeviceGetPCIBusId(found, 32, index)
-    return found.value.decode()
+            ctypes.CDLL(path).cudaDeviceGetPCIBusId(address, 32, index)
+    return address.value.decode()
 
 
 OTHERS = {"mig", "laptop", "d", "grid", "vgpu"}
@@ -147,5 +147,5 @@ def card_of(cards: dict[str, Any], name: str, capability: str) -> dict[str, Any]
 
 
 def from_ampere(torch: Any, device: str) -> bool:
-    """Whether the GPU computes in bf16 and TF32 itself: from Ampere on. Newer torch emulates bf16 on older ones."""
+    """Return whether the GPU computes in bf16 and TF32 itself: from Ampere on. Newer torch emulates bf16 before."""
     return device == "cuda" and tuple(torch.cuda.get_device_capability()) >= (8, 0)

@@ -23,28 +23,28 @@ class Nvml:
     def cuda(self) -> str | None:
         """The driver's own CUDA, up to which it compiles PTX."""
         number, ask = ctypes.c_int(0), getattr(self.library, "nvmlSystemGetCudaDriverVersion_v2", None)
-        told = ask and ask(ctypes.byref(number)) == 0 and number.value
-        return f"{number.value // 1000}.{number.value % 1000 // 10}" if told else None
+        known = ask and ask(ctypes.byref(number)) == 0 and number.value
+        return f"{number.value // 1000}.{number.value % 1000 // 10}" if known else None
 
     def gpus(self) -> list[tuple[str, str]]:
         """The name and the compute capability of each GPU."""
-        found = []
-        for one in self.devices():
+        gpus = []
+        for device in self.devices():
             major, minor, name = ctypes.c_int(), ctypes.c_int(), ctypes.create_string_buffer(96)
-            own = self.library.nvmlDeviceGetCudaComputeCapability(one, ctypes.byref(major), ctypes.byref(minor))
+            own = self.library.nvmlDeviceGetCudaComputeCapability(device, ctypes.byref(major), ctypes.byref(minor))
             if own == 0:
-                self.library.nvmlDeviceGetName(one, name, 96)
-                found.append((name.value.decode("utf-8", "replace") or "a GPU", f"{major.value}.{minor.value}"))
-        return found
+                self.library.nvmlDeviceGetName(device, name, 96)
+                gpus.append((name.value.decode("utf-8", "replace") or "a GPU", f"{major.value}.{minor.value}"))
+        return gpus
 
     def devices(self) -> list[ctypes.c_void_p]:
-        count, found = ctypes.c_uint(0), []
+        count, handles = ctypes.c_uint(0), []
         self.library.nvmlDeviceGetCount_v2(ctypes.byref(count))
         for number in range(count.value):
             handle = ctypes.c_void_p()
             if self.library.nvmlDeviceGetHandleByIndex_v2(number, ctypes.byref(handle)) == 0:
-                found.append(handle)
-        return found
+                handles.append(handle)
+        return handles
 
     def device_at(self, pci: str) -> ctypes.c_void_p | None:
         """The device with a PCI address such as 0000:3b:00.0, which CUDA_VISIBLE_DEVICES doesn't renumber."""
@@ -58,19 +58,19 @@ class Nvml:
         return int(rates[0]) if self.library.nvmlDeviceGetUtilizationRates(device, rates) == 0 else None
 
     def number(self, function: str, device: ctypes.c_void_p, *given: int) -> int | None:
-        """What a function of NVML counts. None where the driver, the card or a MIG instance can't tell."""
-        found, ask = ctypes.c_ulonglong(0), getattr(self.library, function, None)
-        return int(found.value) if ask and ask(device, *given, ctypes.byref(found)) == 0 else None
+        """Read a number by a function of NVML. None where the driver, the card or a MIG instance can't tell."""
+        value, ask = ctypes.c_ulonglong(0), getattr(self.library, function, None)
+        return int(value.value) if ask and ask(device, *given, ctypes.byref(value)) == 0 else None
 
     def links(self) -> int:
-        """How many NVLinks of all devices are up; a device has 18 at most."""
+        """Count the NVLinks of all devices that are up; a device has 18 at most."""
         ask = "nvmlDeviceGetNvLinkState"
-        return sum(self.number(ask, one, at) == 1 for one in self.devices() for at in range(18))
+        return sum(self.number(ask, device, at) == 1 for device in self.devices() for at in range(18))
 
     def remapped_rows(self, device: ctypes.c_void_p) -> list[int] | None:
         """Rows that were replaced for corrected and for other errors, whether some wait, whether one couldn't be."""
-        found, ask = [ctypes.c_uint(0) for _ in range(4)], getattr(self.library, "nvmlDeviceGetRemappedRows", None)
-        return [int(one.value) for one in found] if ask and ask(device, *map(ctypes.byref, found)) == 0 else None
+        counts, ask = [ctypes.c_uint(0) for _ in range(4)], getattr(self.library, "nvmlDeviceGetRemappedRows", None)
+        return [int(count.value) for count in counts] if ask and ask(device, *map(ctypes.byref, counts)) == 0 else None
 
 
 def nvml() -> Nvml | None:
@@ -89,7 +89,7 @@ def driver_version() -> str | None:
 def kernel_driver(path: str = "/proc/driver/nvidia/version") -> str | None:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            found = re.search(r"Kernel Module.*?\s(\d+(?:\.\d+){1,2})\s", file.read())
+            match = re.search(r"Kernel Module.*?\s(\d+(?:\.\d+){1,2})\s", file.read())
     except OSError:
         return None
-    return found.group(1) if found else None
+    return match.group(1) if match else None

@@ -24,7 +24,7 @@ class Patience:
         self.used: deque[tuple[float, float]] = deque()
 
     def over(self) -> bool:
-        """Whether it is. To be asked every second or so."""
+        """Return whether the time is over. The caller asks every second or so."""
         now = time.monotonic()
         if now - self.began < self.limit - self.window:
             return False

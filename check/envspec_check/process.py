@@ -74,9 +74,9 @@ class Answer:
     def take(self) -> dict[str, Any]:
         """What was left; empty when nothing was."""
         size = int.from_bytes(self.memory[:8], "big")
-        found: dict[str, Any] = json.loads(self.memory[8 : 8 + size]) if size else {}
+        left: dict[str, Any] = json.loads(self.memory[8 : 8 + size]) if size else {}
         self.memory.close()
-        return found
+        return left
 
 
 def fork(work: Callable[[], Any]) -> Tuple[int, Answer]:
@@ -123,9 +123,9 @@ def finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {str(key): finite(one) for key, one in value.items()}
+        return {str(key): finite(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [finite(one) for one in value]
+        return [finite(part) for part in value]
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
@@ -138,15 +138,15 @@ def write_whole(path: str, text: str) -> None:
 
 
 def ending(status: int) -> str:
-    """How a process ended, by what wait gave."""
+    """Describe the end of a process by its wait status."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         try:
             name = signal.Signals(number).name
         except ValueError:
             name = "signal %d" % number
-        said = {**dict.fromkeys(("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL"), "crashed"), "SIGABRT": "aborted"}
-        return "{} ({})".format(said.get(name, "was killed"), name)
+        words = {**dict.fromkeys(("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL"), "crashed"), "SIGABRT": "aborted"}
+        return "{} ({})".format(words.get(name, "was killed"), name)
     return "ended with status %d" % os.WEXITSTATUS(status)
 
 
@@ -181,12 +181,12 @@ def outcome_of(status: int | None, answer: Any, limit: float, stuck: bool = Fals
     return failed(f"it {ending(status)}, without an answer", "the end of its output may say why")
 
 
-def run_check(one: Check, ctx: Context) -> Any:
-    """Run a check in this process. What it found, as JSON can hold it, or {"error": why it found nothing}."""
+def run_check(check: Check, ctx: Context) -> Any:
+    """Run a check in this process. Gives its outcome, as JSON can hold it, or {"error": why there is none}."""
     try:
-        outcome = one.run(ctx)
-    except (Fault, Skip) as found:
-        outcome = found.outcome
+        outcome = check.run(ctx)
+    except (Fault, Skip) as raised:
+        outcome = raised.outcome
     except Exception as error:  # noqa: BLE001, whatever it is, it is this check's
         with contextlib.suppress(OSError):  # what it prints may go to a full disk
             traceback.print_exc()
@@ -230,5 +230,5 @@ def _run_job(ctx: Context, checks: dict[str, Check], job: dict[str, Any]) -> Any
         os.dup2(number, target)
     faulthandler.enable()
     os.chdir(str(scratch))
-    one = checks[job["name"]] if job["name"] in checks else Check("probe", probe, None, True)
-    return run_check(one, replace(ctx, scratch=scratch, device=job["device"], gpus=job["gpus"]))
+    check = checks[job["name"]] if job["name"] in checks else Check("probe", probe, None, True)
+    return run_check(check, replace(ctx, scratch=scratch, device=job["device"], gpus=job["gpus"]))

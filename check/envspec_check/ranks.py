@@ -130,10 +130,10 @@ def ranks(ctx: Context, world: int, backend: str, work: Callable[[Rank], Any]) -
 
 
 def _late(left: Mapping[int, Dict[str, Any]], limit: float) -> str:
-    """Which ranks hadn't ended what: of those that Python keeps, or of all, the ones that others went past."""
-    kept = [rank for rank, place in left.items() if place["in_python"]] or list(left)
-    behind = min(left[rank]["number"] for rank in kept)
-    late = sorted(rank for rank in kept if left[rank]["number"] == behind)
+    """Name the ranks that hadn't ended a step: of those that Python keeps, or of all, the ranks behind the rest."""
+    in_python = [rank for rank, place in left.items() if place["in_python"]] or list(left)
+    behind = min(left[rank]["number"] for rank in in_python)
+    late = sorted(rank for rank in in_python if left[rank]["number"] == behind)
     named = "rank%s %s" % ("s" * (len(late) > 1), " and ".join(map(str, late)))
     step = left[late[0]]["step"]
     ahead = ["rank %d is at %s" % (rank, left[rank]["step"] or "the end") for rank in left if rank not in late]
@@ -152,14 +152,14 @@ def _run_rank(
     store, limit = "file://%s" % (folder / "store"), datetime.timedelta(seconds=MOST * limit_of(ctx))
     dist.init_process_group(backend, init_method=store, rank=rank, world_size=world, timeout=limit)
     try:
-        found = work(Rank(torch, dist, rank, world, "cuda" if backend == "nccl" else "cpu", place.begin))
+        result = work(Rank(torch, dist, rank, world, "cuda" if backend == "nccl" else "cpu", place.begin))
         place.begin("")
         dist.barrier()
     except Exception:
         place.failed()
         raise
     dist.destroy_process_group()
-    return found
+    return result
 
 
 def limit_of(ctx: Context) -> float:
@@ -173,7 +173,7 @@ def backend_of(ctx: Context) -> tuple[str, int]:
 
 
 def on_the_cpu(ctx: Context, backend: str) -> str | None:
-    """What to say of ranks that ran on the CPU where the report is about a GPU; None where there is nothing to say."""
+    """Explain ranks that ran on the CPU where the report is about a GPU; None elsewhere."""
     if ctx.device == "cpu" or backend == "nccl":
         return None
     return "on the CPU, by Gloo: there is %s" % ("one GPU" if ctx.gpus else "no GPU")

@@ -30,16 +30,16 @@ tenths, by the power that the card is given."""
 
 
 def peak_of(name: str, card: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What a card is sold with, in a figure's unit, and the least share of it that isn't slow; None where it
-    isn't sure enough to judge by."""
+    """Give a card's advertised peak in a figure's unit, and the least share of it that isn't slow; None where the
+    peak isn't sure enough to judge by."""
     kind, last = name.rpartition(".")[::2]
     card = card or {}
-    found, least = card.get("bandwidth_gb_s") if name == "figures.copy_gb_s" else None, LEAST.get(name)
+    peak, least = card.get("bandwidth_gb_s") if name == "figures.copy_gb_s" else None, LEAST.get(name)
     if kind == "figures.matmul_tflop_s":
-        found, least = (card.get("tflop_s") or {}).get(last), LEAST[kind] if card.get("trust") != "low" else None
+        peak, least = (card.get("tflop_s") or {}).get(last), LEAST[kind] if card.get("trust") != "low" else None
     elif kind == "collectives.bus_gb_s" and card.get("nvlink_gb_s"):
-        found = card["nvlink_gb_s"] / 2  # one way; no verdict, as GPUs may have no NVLink between them
-    return {"value": found, "least": least} if found else None
+        peak = card["nvlink_gb_s"] / 2  # one way; no verdict, as GPUs may have no NVLink between them
+    return {"value": peak, "least": least} if peak else None
 
 
 def figure(
@@ -47,12 +47,12 @@ def figure(
 ) -> dict[str, Any]:
     """A figure with its reference, by its whole name or by what follows its group, and the peak of the card that it was
     taken on. A reference for some GPUs is none for others."""
-    found = references.get(name) or references.get(name.partition(".")[2])
-    if found and found.get("unit") and found["unit"] != unit:
-        found = None
-    if found and found.get("gpus") and (card or {}).get("product") not in found["gpus"]:
-        found = None
-    reference = {key: found.get(key) for key in ("value", "low", "high", "unit")} if found else None
+    known = references.get(name) or references.get(name.partition(".")[2])
+    if known and known.get("unit") and known["unit"] != unit:
+        known = None
+    if known and known.get("gpus") and (card or {}).get("product") not in known["gpus"]:
+        known = None
+    reference = {key: known.get(key) for key in ("value", "low", "high", "unit")} if known else None
     value, peak = finite(value), peak_of(name, card)
     slow = value is not None and peak and peak["least"] and value < peak["least"] * peak["value"]
     verdict = verdict_of(value, reference) or ("slow" if slow else None)
@@ -60,23 +60,23 @@ def figure(
 
 
 def shares(figures: Iterable[dict[str, Any]]) -> Iterator[tuple[str, float, str]]:
-    """How much of a card large products and copies use, in hundredths of what it is sold with. NVML's utilisation says
-    only for how much of the time some kernel ran."""
-    for one in figures:
-        name = one["name"]
-        if one["peak"] and one["value"] is not None and (name in LEAST or name.rpartition(".")[0] in LEAST):
+    """Yield the shares of a card's advertised peak that large products and copies reach, in per cent. NVML's
+    utilisation says only for how much of the time some kernel ran."""
+    for figure in figures:
+        name = figure["name"]
+        if figure["peak"] and figure["value"] is not None and (name in LEAST or name.rpartition(".")[0] in LEAST):
             kind = name.partition(".")[2].replace("_tflop_s", "").replace("_gb_s", "")
-            yield f"figures.share_of_peak.{kind}", 100 * one["value"] / one["peak"]["value"], "%"
+            yield f"figures.share_of_peak.{kind}", 100 * figure["value"] / figure["peak"]["value"], "%"
 
 
 def slow_words(checks: Sequence[dict[str, Any]], figures: Sequence[dict[str, Any]]) -> list[str]:
-    """What is slow, by the checks and by the figures: it is told apart from what is right, and decides nothing."""
-    told = [words for one in checks for words in one.get("slow", ())]
-    for one in figures:
-        if one["verdict"] == "slow":
-            share = 100 * one["value"] / one["peak"]["value"]
-            told.append("%s is %.0f %% of the card's peak" % (one["name"], share))
-    return told
+    """List what is slow by the checks and by the figures; it decides nothing."""
+    lines = [words for check in checks for words in check.get("slow", ())]
+    for figure in figures:
+        if figure["verdict"] == "slow":
+            share = 100 * figure["value"] / figure["peak"]["value"]
+            lines.append("%s is %.0f %% of the card's peak" % (figure["name"], share))
+    return lines
 
 
 def summary(
@@ -89,9 +89,9 @@ def summary(
     """The counts of a report, its verdict, and one line that says it. A run that was cut short proves nothing. `blind`:
     the target is for GPUs, and the checks ran on the CPU. `slow`: what is slow. `bare`: the target locks no framework
     that has checks, so that nothing is proved of what it is for."""
-    count = {status: sum(one["status"] == status for one in checks) for status in ("pass", "fail", "skip")}
-    total = sum(one["needs_gpu"] for one in checks)
-    without = sum(one["needs_gpu"] and one["status"] == "skip" for one in checks)
+    count = {status: sum(check["status"] == status for check in checks) for status in ("pass", "fail", "skip")}
+    total = sum(check["needs_gpu"] for check in checks)
+    without = sum(check["needs_gpu"] and check["status"] == "skip" for check in checks)
     headline = "%(pass)d passed, %(fail)d failed, %(skip)d skipped" % count
     if not checks:
         headline = "no check ran"
@@ -130,19 +130,19 @@ def junit(report: dict[str, Any]) -> str:
     head = head % (len(report["checks"]), counts["failed"], counts["skipped"], report["seconds"])
     lines = ['<?xml version="1.0" encoding="utf-8"?>', f'<testsuites name="envspec check" {head}>']
     lines.append('<testsuite name={} {} timestamp="{}">'.format(attribute(name), head, report["started"].rstrip("Z")))
-    for one in report["checks"]:
-        where = 'classname={} name={} time="{:.3f}"'.format(attribute(name), attribute(one["name"]), one["seconds"])
+    for check in report["checks"]:
+        where = 'classname={} name={} time="{:.3f}"'.format(attribute(name), attribute(check["name"]), check["seconds"])
         inner = []
-        if one["status"] == "fail":
-            told = "\n".join(filter(None, [one["reason"], one["remedy"] and "remedy: {}".format(one["remedy"])]))
-            message = attribute(one["reason"].partition("\n")[0])
+        if check["status"] == "fail":
+            body = "\n".join(filter(None, [check["reason"], check["remedy"] and "remedy: {}".format(check["remedy"])]))
+            message = attribute(check["reason"].partition("\n")[0])
             inner.append(
-                "<failure message={} type={}>{}</failure>".format(message, attribute(one["group"]), xml_text(told))
+                "<failure message={} type={}>{}</failure>".format(message, attribute(check["group"]), xml_text(body))
             )
-        elif one["status"] == "skip":
-            inner.append("<skipped message={}/>".format(attribute(one["reason"].partition("\n")[0])))
-        if one["output"]:
-            inner.append("<system-out>{}</system-out>".format(xml_text(one["output"])))
+        elif check["status"] == "skip":
+            inner.append("<skipped message={}/>".format(attribute(check["reason"].partition("\n")[0])))
+        if check["output"]:
+            inner.append("<system-out>{}</system-out>".format(xml_text(check["output"])))
         lines.append("<testcase {}>{}</testcase>".format(where, "".join(inner)))
     lines += ["<system-out>{}</system-out>".format(xml_text(counts["headline"])), "</testsuite>", "</testsuites>"]
     return "\n".join(lines) + "\n"
@@ -162,23 +162,23 @@ class Progress:
             self.stream.write(f"\r      {name}")
             self.stream.flush()
 
-    def running(self, name: str, said: str) -> None:
-        """What the check that runs said last."""
+    def running(self, name: str, line: str) -> None:
+        """Show the last line of the check that runs."""
         if self.live:
-            self.stream.write("\r\033[K      %s  %s" % (name, re.sub(r"[^ -~]", " ", said)[:60]))
+            self.stream.write("\r\033[K      %s  %s" % (name, re.sub(r"[^ -~]", " ", line)[:60]))
             self.stream.flush()
 
-    def end(self, one: dict[str, Any]) -> None:
-        word = one["status"]
+    def end(self, result: dict[str, Any]) -> None:
+        word = result["status"]
         if word in self.colours:
             word = f"\033[{self.colours[word]}m{word}\033[0m"
-        told = [one["reason"]] if one["reason"] else []
-        told += ["remedy: {}".format(one["remedy"])] if one["remedy"] and one["status"] == "fail" else []
-        told += ["slow: " + words for words in one.get("slow", ())]
-        if one["output"]:
-            told += ["| " + line for line in one["output"].splitlines()[-8:]]
+        lines = [result["reason"]] if result["reason"] else []
+        lines += ["remedy: {}".format(result["remedy"])] if result["remedy"] and result["status"] == "fail" else []
+        lines += ["slow: " + words for words in result.get("slow", ())]
+        if result["output"]:
+            lines += ["| " + line for line in result["output"].splitlines()[-8:]]
         lead = "\r\033[K" if self.live else ""
-        self.stream.write("%s%s  %-*s %7.2f s\n" % (lead, word, self.width, one["name"], one["seconds"]))
-        for line in "\n".join(told).splitlines():
+        self.stream.write("%s%s  %-*s %7.2f s\n" % (lead, word, self.width, result["name"], result["seconds"]))
+        for line in "\n".join(lines).splitlines():
             self.stream.write(f"      {line}\n")
         self.stream.flush()

@@ -69,8 +69,8 @@ class Host:
                 raise Gone(ending(-status if status < 0 else status << 8))
             self.buffer += read
         line, _, self.buffer = self.buffer.partition(b"\n")
-        found: dict[str, Any] = json.loads(line)
-        return found
+        reply: dict[str, Any] = json.loads(line)
+        return reply
 
     def send(self, **job: Any) -> None:
         assert self.process.stdin
@@ -104,20 +104,20 @@ class Runner:
         self.context = folder / "context.json"
         self.context.write_text(json.dumps(ctx.as_json()), encoding="utf-8")
 
-    def run(self, one: Check, device: str, gpus: int) -> tuple[Outcome, str | None, int | None]:
-        """What a check found, the end of its output if it failed, and the most memory that it held, in bytes."""
-        scratch, output = self.folder / one.name, self.folder / (one.name + ".log")
+    def run(self, check: Check, device: str, gpus: int) -> tuple[Outcome, str | None, int | None]:
+        """Run a check. Gives its outcome, the end of its output if it failed, and its peak memory in bytes."""
+        scratch, output = self.folder / check.name, self.folder / (check.name + ".log")
         scratch.mkdir()
         status, memory, answer, stuck = None, None, None, False
         limit = self.ctx.timeout
         try:
-            at_work = self.host(one.torch)
-            at_work.send(name=one.name, scratch=str(scratch), output=str(output), device=device, gpus=gpus)
+            at_work = self.host(check.torch)
+            at_work.send(name=check.name, scratch=str(scratch), output=str(output), device=device, gpus=gpus)
             self.running = at_work.read(Patience(at_work.process.pid, PATIENCE)).get("pid")
             if self.running is None:
                 raise Gone(f"gave no process for {PATIENCE:g} s")
             patience = Patience(self.running, limit)
-            ended = at_work.read(patience, self.watch and functools.partial(self.tell, one.name, output))
+            ended = at_work.read(patience, self.watch and functools.partial(self.tell, check.name, output))
             if ended:
                 status, memory, answer = ended["status"], ended["memory"], ended["answer"]
             else:
@@ -125,10 +125,10 @@ class Runner:
                 ended = at_work.read(Patience(at_work.process.pid, PATIENCE))
                 memory, stuck = ended.get("memory"), not ended
             if stuck:  # the host waits for that process, so the next check gets another
-                self.hosts.pop(one.torch).close()
+                self.hosts.pop(check.torch).close()
         except Gone as gone:
             words = self.log.read_text(encoding="utf-8", errors="replace")
-            self.hosts.pop(one.torch).close()
+            self.hosts.pop(check.torch).close()
             reason = f"the process that checks are forked from {gone}"
             return failed(reason, "the end of its output may say why"), words, None
         finally:
@@ -139,7 +139,7 @@ class Runner:
         return outcome, last_words(words) if outcome.status == "fail" else None, memory
 
     def tell(self, name: str, output: Path) -> None:
-        """Hand on what the check that runs said last."""
+        """Hand on the last line of the check that runs."""
         words = output.read_bytes()[-LAST_CHARACTERS:].decode("utf-8", "replace") if output.exists() else ""
         if self.watch and words.strip():
             self.watch(name, words.strip().splitlines()[-1])
@@ -176,10 +176,10 @@ class Runner:
 
     def sweep(self) -> None:
         """End all processes of this run but the hosts."""
-        kept = {os.getpid(), *(one.process.pid for one in self.hosts.values())}
+        own = {os.getpid(), *(host.process.pid for host in self.hosts.values())}
         mark = (f"{TOKEN}={self.token}").encode()
         for name in filter(str.isdigit, os.listdir("/proc")):
-            if int(name) not in kept:
+            if int(name) not in own:
                 with contextlib.suppress(OSError):
                     with open(f"/proc/{name}/environ", "rb") as file:
                         ours = mark in file.read()
@@ -188,7 +188,7 @@ class Runner:
 
     def close(self) -> None:
         self.end_running()
-        for one in self.hosts.values():
-            one.close()
+        for host in self.hosts.values():
+            host.close()
         self.hosts.clear()
         self.sweep()

@@ -30,8 +30,10 @@ class Session:
         self.ctx, self.runner, self.beside = ctx, runner, beside
         order = {group: index for index, group in enumerate(GROUPS)}
         self.frameworks = frameworks(ctx.lock)
-        chosen = [one for one in map(self.for_this_lock, table.values()) if one and one.group in (groups or GROUPS)]
-        self.table = sorted(chosen, key=lambda one: order[one.group])
+        chosen = [
+            check for check in map(self.for_this_lock, table.values()) if check and check.group in (groups or GROUPS)
+        ]
+        self.table = sorted(chosen, key=lambda check: order[check.group])
         self.machine = machine_facts()
         self.torch: Optional[Dict[str, Any]] = None
         self.device = "cuda" if ctx.device == "cuda" else "cpu"
@@ -47,36 +49,36 @@ class Session:
         self.digest, self.began = check_digest(), time.monotonic()
         self.started = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    def for_this_lock(self, one: Check) -> Optional[Check]:
+    def for_this_lock(self, check: Check) -> Optional[Check]:
         """A check as it is asked of this lock; None where that has no such framework."""
-        if one.group == "together":
-            return one if len(self.frameworks) > 1 else None
-        if one.name == "stack.imports" and "torch" not in self.frameworks:
-            return one._replace(torch=False)  # with torch its processes begin with that imported, which is sooner
-        return one if one.framework in (None, *self.frameworks) else None
+        if check.group == "together":
+            return check if len(self.frameworks) > 1 else None
+        if check.name == "stack.imports" and "torch" not in self.frameworks:
+            return check._replace(torch=False)  # with torch its processes begin with that imported, which is sooner
+        return check if check.framework in (None, *self.frameworks) else None
 
     def run(self, progress: Progress) -> None:
-        for one in self.table:
-            self.collect(progress, wait=one.group == "figures")  # figures are taken alone
-            if one.name in self.begun:
+        for check in self.table:
+            self.collect(progress, wait=check.group == "figures")  # figures are taken alone
+            if check.name in self.begun:
                 continue
-            progress.begins(one.name)
+            progress.begins(check.name)
             began = time.monotonic()
-            if (one.framework or one.needs) and not self.tried:
+            if (check.framework or check.needs) and not self.tried:
                 self.lacking = self.look()
                 self.begin_beside()
             words: Optional[str] = None
             memory: Optional[int] = None
-            skip = self.reason_to_skip(one)
-            if one.torch and self.lacking:
+            skip = self.reason_to_skip(check)
+            if check.torch and self.lacking:
                 (outcome, words), self.lacking = self.lacking, None
             elif skip:
                 outcome = skipped(skip)
-            elif one.needs == "gpu" and not self.machine["gpus"]:
+            elif check.needs == "gpu" and not self.machine["gpus"]:
                 outcome = failed(NO_GPU + self.no_look, NO_GPU_REMEDY)
             else:
-                outcome, words, memory = self.runner.run(one, self.device, self.gpus)
-            progress.end(self.add(one, outcome, words, memory, time.monotonic() - began))
+                outcome, words, memory = self.runner.run(check, self.device, self.gpus)
+            progress.end(self.add(check, outcome, words, memory, time.monotonic() - began))
         self.collect(progress, wait=True)
 
     @property
@@ -88,15 +90,15 @@ class Session:
     def card(self) -> dict[str, Any] | None:
         """The facts of the GPUs that the checks run on, where they are all of one card that the target knows."""
         known = self.ctx.config.get("cards") or {}
-        found = [card_of(known, one["name"], one["capability"]) for one in self.machine["gpus"][: self.gpus]]
-        return found[0] if found and all(one == found[0] for one in found) else None
+        cards = [card_of(known, gpu["name"], gpu["capability"]) for gpu in self.machine["gpus"][: self.gpus]]
+        return cards[0] if cards and all(card == cards[0] for card in cards) else None
 
     def begin_beside(self) -> None:
         """Begin what can run beside the other checks, if it can run at all and isn't the only thing to do."""
-        own = [one for one in self.table if one.group == GROUP]
+        own = [check for check in self.table if check.group == GROUP]
         if self.beside and not self.lacking and len(own) < len(self.table):
-            able = [one for one in own if not self.reason_to_skip(one) and (one.needs != "gpu" or self.gpus)]
-            self.begun = {one.name for one in able}
+            able = [check for check in own if not self.reason_to_skip(check) and (check.needs != "gpu" or self.gpus)]
+            self.begun = {check.name for check in able}
             self.beside.start(able, self.device, self.gpus)
 
     def collect(self, progress: Progress, wait: bool) -> None:
@@ -126,31 +128,31 @@ class Session:
             self.why_cpu = "the target is for CPUs"
         return None
 
-    def reason_to_skip(self, one: Check) -> str | None:
-        without = [name for name in self.ctx.config.get("without", ()) if name in one.name.split(".")]
+    def reason_to_skip(self, check: Check) -> str | None:
+        without = [name for name in self.ctx.config.get("without", ()) if name in check.name.split(".")]
         if without:
             # an image whose base lacks what these need, which its maker knows
             return f"the image was made without what `{without[0]}` needs (envspec image --without)"
-        if one.torch and self.no_torch:
+        if check.torch and self.no_torch:
             return self.no_torch
-        if one.needs == "gpu" and self.device == "cpu":
+        if check.needs == "gpu" and self.device == "cpu":
             return f"needs a GPU: {self.why_cpu}"
-        if one.needs == "driver" and not self.ctx.target.get("cuda"):
+        if check.needs == "driver" and not self.ctx.target.get("cuda"):
             return "needs NVIDIA's driver: the target is for CPUs"
-        if one.needs == "driver" and self.ctx.device == "cpu":
+        if check.needs == "driver" and self.ctx.device == "cpu":
             return f"needs NVIDIA's driver: {self.why_cpu}"
-        if one.needs == "driver" and not self.machine["driver"] and self.device == "cpu":
+        if check.needs == "driver" and not self.machine["driver"] and self.device == "cpu":
             return "needs NVIDIA's driver: there is none here"
         return None
 
     def add(
-        self, one: Check, outcome: Outcome, words: str | None, memory: int | None, seconds: float
+        self, check: Check, outcome: Outcome, words: str | None, memory: int | None, seconds: float
     ) -> dict[str, Any]:
         result = {
-            "name": one.name,
-            "group": one.group,
+            "name": check.name,
+            "group": check.group,
             # for a CPU target nothing is missing where there is no GPU; a driver's version is no GPU's work
-            "needs_gpu": one.needs == "gpu" and (bool(self.ctx.target.get("cuda")) or self.device == "cuda"),
+            "needs_gpu": check.needs == "gpu" and (bool(self.ctx.target.get("cuda")) or self.device == "cuda"),
             "status": outcome.status,
             "reason": outcome.reason,
             "remedy": outcome.remedy,
@@ -172,8 +174,8 @@ class Session:
     def report(self, complete: bool = True) -> dict[str, Any]:
         ctx = self.ctx
         blind = bool(ctx.target.get("cuda")) and self.device != "cuda"
-        order = {one.name: at for at, one in enumerate(self.table)}
-        self.checks.sort(key=lambda one: order[one["name"]])
+        order = {check.name: at for at, check in enumerate(self.table)}
+        self.checks.sort(key=lambda result: order[result["name"]])
         return {
             "schema": 1,
             "kind": "envspec-check",

@@ -56,7 +56,7 @@ def fp16_scaler(device: str) -> Any:
 
 @functools.lru_cache(maxsize=None)
 def lacks(device: str, precision: str) -> Optional[str]:
-    """Why this torch can't train in a precision on a device, or None."""
+    """Explain why this torch can't train in a precision on a device; None when it can."""
     torch = the_torch()
     if precision == "fp32":
         return None
@@ -73,14 +73,14 @@ def lacks(device: str, precision: str) -> Optional[str]:
             with torch.autocast("cpu", dtype=torch.float16):
                 layer = torch.nn.Linear(8, 8)
                 layer(torch.ones(2, 8)).float().sum().backward()
-                found = torch.nn.Conv2d(1, 1, 2)(torch.ones(1, 1, 4, 4))
+                result = torch.nn.Conv2d(1, 1, 2)(torch.ones(1, 1, 4, 4))
     except (RuntimeError, UserWarning) as error:
         return "torch %s can't do fp16 on a CPU: %s" % (torch.__version__, str(error).splitlines()[0])
-    return None if found.dtype == torch.float16 else "torch %s has no fp16 autocast on a CPU" % torch.__version__
+    return None if result.dtype == torch.float16 else "torch %s has no fp16 autocast on a CPU" % torch.__version__
 
 
 def native_precision(workload: str, device: str) -> str:
-    """What a workload is commonly trained in; where that can't be done here bf16, else fp32."""
+    """Choose the precision that a workload is commonly trained in; where that can't be done here bf16, else fp32."""
     preferred = WORKLOADS[workload].native, "bf16", "fp32"
     return next(precision for precision in preferred if lacks(device, precision) is None)
 
@@ -186,7 +186,7 @@ class Trainer:
         self.update()
         return float(loss)  # waits for the device, so that the step's time is its own
 
-    def there(self, rows: Any) -> Any:
+    def put(self, rows: Any) -> Any:
         """A batch's rows on the device, in the type of the model."""
         rows = rows.to(self.device, non_blocking=True)
         return rows.to(self.type) if self.type and rows.is_floating_point() else rows
@@ -197,7 +197,7 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         losses = []
         for share in self.shares:
-            mine = {name: self.there(rows[share :: self.ranks]) for name, rows in batch.items()}
+            mine = {name: self.put(rows[share :: self.ranks]) for name, rows in batch.items()}
             for part in range(parts):
                 # DDP sums the ranks' gradients once a step, not once a part.
                 last = part == parts - 1 or self.called is self.model
@@ -210,7 +210,7 @@ class Trainer:
         return torch.stack(losses).mean()
 
     def update(self) -> None:
-        """What a step does once the gradients are there."""
+        """Take the step, once the gradients are there."""
         if self.scaler:
             self.scaler.unscale_(self.optimizer)
         if self.training.clip is not None:
@@ -270,11 +270,11 @@ def no_sync(model: Any) -> Any:
 
 def digest(value: Any) -> str:
     """A digest of tensors and plain values, nested at will: equal if, and only if, they are equal bit by bit."""
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for piece in pieces(value):
-        found.update(b"%d:" % len(piece))
-        found.update(piece)
-    return found.hexdigest()
+        sha256.update(b"%d:" % len(piece))
+        sha256.update(piece)
+    return sha256.hexdigest()
 
 
 def pieces(value: Any) -> Iterator[bytes]:
@@ -291,8 +291,8 @@ def pieces(value: Any) -> Iterator[bytes]:
             yield from pieces(value[key])
     elif isinstance(value, (list, tuple)):
         yield b"[%d" % len(value)
-        for item in value:
-            yield from pieces(item)
+        for part in value:
+            yield from pieces(part)
     else:
         yield repr(value).encode()  # a float's repr tells it from every other
 

@@ -23,7 +23,7 @@ def test_the_wheel_is_the_folder(tmp_path: Path) -> None:
     metadata = (next((tmp_path / "site").glob("*.dist-info")) / "METADATA").read_text(encoding="utf-8")
     assert "Requires-Dist" not in metadata and "Requires-Python: >=3.8" in metadata
     text = "import sys; sys.path.insert(0, sys.argv[1])\nfrom envspec_check.environment import check_digest\n"
-    said = [sys.executable, "-IB", "-c", f"{text}print(check_digest())", str(program)]
-    assert subprocess.run(said, check=True, capture_output=True, text=True).stdout.strip() == check_digest()
+    command = [sys.executable, "-IB", "-c", f"{text}print(check_digest())", str(program)]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip() == check_digest()
     helped = subprocess.run([sys.executable, "-IB", str(program), "--help"], capture_output=True, text=True, check=True)
     assert "--config" in helped.stdout

@@ -91,8 +91,8 @@ def test_a_package_that_lies_elsewhere_behind_a_link_is_told(packages: Path, tmp
 
 
 def other_bytecode(packages: Path) -> list[str]:
-    found = other_code(list(compiled_files(str(packages))))
-    return [Path(path).relative_to(packages).as_posix() for path in found]
+    paths = other_code(list(compiled_files(str(packages))))
+    return [Path(path).relative_to(packages).as_posix() for path in paths]
 
 
 @pytest.mark.by_day(1)
@@ -126,9 +126,9 @@ def test_damaged_bytecode_is_told(packages: Path) -> None:
 def test_a_distribution_without_record_is_told(packages: Path) -> None:
     assert without_record(distributions([str(packages)]), set()) == []
     (packages / "demo-1.0.dist-info/RECORD").unlink()
-    there = distributions([str(packages)])
-    assert without_record(there, set()) == ["demo 1.0"]
-    assert without_record(there, {str(packages / "demo-1.0.dist-info/METADATA")}) == [], "conda brought it"
+    installed = distributions([str(packages)])
+    assert without_record(installed, set()) == ["demo 1.0"]
+    assert without_record(installed, {str(packages / "demo-1.0.dist-info/METADATA")}) == [], "conda brought it"
 
 
 def test_large_files_are_read_when_all_are(packages: Path) -> None:

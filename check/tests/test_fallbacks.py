@@ -29,7 +29,10 @@ CONTEXT = Context(
 
 def jax_with(*devices: tuple[str, str]) -> Any:
     """A JAX whose devices have these platforms and capabilities; what it computes lies on the first."""
-    made = [SimpleNamespace(platform=one, device_kind=one, compute_capability=other) for one, other in devices]
+    made = [
+        SimpleNamespace(platform=platform, device_kind=platform, compute_capability=capability)
+        for platform, capability in devices
+    ]
 
     class Sum(int):
         def devices(self) -> list[Any]:
@@ -55,8 +58,8 @@ def test_a_jax_that_leaves_gpus_out(
     monkeypatch.setitem(sys.modules, "jax", jax_with(*devices))
     monkeypatch.setattr(jax_checks, "plugins", lambda: {"xla_cuda13": "jax-cuda13-pjrt 0.11.2"})
     monkeypatch.setenv("JAX_PLATFORMS", variable or "")
-    found = CHECKS["jax.devices"].run(CONTEXT)
-    assert (found.status, found.reason) == ("fail" if reason else "pass", reason)
+    outcome = CHECKS["jax.devices"].run(CONTEXT)
+    assert (outcome.status, outcome.reason) == ("fail" if reason else "pass", reason)
 
 
 def test_a_jax_without_a_plugin_has_no_gpus_to_leave_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,12 +81,12 @@ def test_a_tensorflow_that_leaves_gpus_out(
     count: int, capability: tuple[int, int], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     about = {"device_name": "NVIDIA H100", "compute_capability": capability}
-    experimental = SimpleNamespace(get_device_details=lambda one: about)
+    experimental = SimpleNamespace(get_device_details=lambda device: about)
     config = SimpleNamespace(list_physical_devices=lambda kind: ["GPU"] * count, experimental=experimental)
     built = SimpleNamespace(get_build_info=lambda: {"is_cuda_build": True})
     monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace(config=config, sysconfig=built))
-    found = CHECKS["tensorflow.devices"].run(CONTEXT)
-    assert (found.status, found.reason) == ("fail", reason)
+    outcome = CHECKS["tensorflow.devices"].run(CONTEXT)
+    assert (outcome.status, outcome.reason) == ("fail", reason)
 
 
 @pytest.mark.parametrize(
@@ -104,5 +107,5 @@ def test_a_cupy_of_another_cuda_or_gpu(
     cuda = SimpleNamespace(runtime=runtime, Device=lambda at: SimpleNamespace(compute_capability=capability))
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda, __version__="14.2.0"))
     monkeypatch.setenv("CUPY_CACHE_DIR", "")
-    found = CHECKS["cupy.devices"].run(CONTEXT)
-    assert (found.status, found.reason) == ("fail" if reason else "pass", reason)
+    outcome = CHECKS["cupy.devices"].run(CONTEXT)
+    assert (outcome.status, outcome.reason) == ("fail" if reason else "pass", reason)

@@ -15,7 +15,7 @@ from envspec_check.lock import FRAMEWORKS, frameworks
 
 
 @pytest.mark.parametrize(
-    ("names", "found"),
+    ("names", "expected"),
     [
         (["torch", "numpy"], ["torch"]),
         (["jax", "jaxlib", "jax-cuda13-plugin"], ["jax"]),
@@ -27,8 +27,8 @@ from envspec_check.lock import FRAMEWORKS, frameworks
         (["jaxtyping", "torchmetrics", "tensorflow-datasets", "onnx", "cupyx", "torch-tb-profiler"], []),
     ],
 )
-def test_the_frameworks_of_a_lock(names: list[str], found: list[str]) -> None:
-    assert list(frameworks({"pip": [{"name": name, "version": "1.0"} for name in names]})) == found
+def test_the_frameworks_of_a_lock(names: list[str], expected: list[str]) -> None:
+    assert list(frameworks({"pip": [{"name": name, "version": "1.0"} for name in names]})) == expected
 
 
 def test_those_that_conda_brings_have_their_names_there() -> None:
@@ -125,18 +125,18 @@ def test_none_takes_all_memory(
     left: dict[str, float], status: str, reason: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     take(monkeypatch, **left)
-    found = together.together_memory(CONTEXT)
-    assert (found.status, found.reason) == (status, reason)
-    assert found.remedy is None or found.remedy.startswith('env = { TF_FORCE_GPU_ALLOW_GROWTH = "true" }')
+    outcome = together.together_memory(CONTEXT)
+    assert (outcome.status, outcome.reason) == (status, reason)
+    assert outcome.remedy is None or outcome.remedy.startswith('env = { TF_FORCE_GPU_ALLOW_GROWTH = "true" }')
 
 
 def test_a_number_that_is_none_is_the_worst() -> None:
-    found = judge({"a": 1e-9, "b": float("nan"), "c": 1e-3}, 1e-6, "in fp32", errors="all")
-    assert found.status == "fail" and found.details["errors"] == "all"
-    assert "b in fp32" in (found.reason or "")
+    outcome = judge({"a": 1e-9, "b": float("nan"), "c": 1e-3}, 1e-6, "in fp32", errors="all")
+    assert outcome.status == "fail" and outcome.details["errors"] == "all"
+    assert "b in fp32" in (outcome.reason or "")
 
 
 def test_each_framework_of_the_table_has_checks() -> None:
-    groups = {one.group for one in CHECKS.values()}
+    groups = {check.group for check in CHECKS.values()}
     assert set(FRAMEWORKS) - groups == {"torch"}
     assert {name for name in groups & set(FRAMEWORKS) if f"{name}.build" not in CHECKS} == {"cupy", "rapids"}

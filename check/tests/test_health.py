@@ -63,15 +63,15 @@ def pretend(monkeypatch: pytest.MonkeyPatch, rows: Any = (0, 0, 0, 0), **other: 
 
 def test_a_pretended_gpu_in_good_health(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch)
-    found = health.device_health(context())
-    assert (found.status, found.slow) == ("pass", [])
-    (one,) = found.details["gpus"]
-    assert (one["lanes"], one["ecc_uncorrected"], one["rows"]) == (16, 0, [0, 0, 0, 0])
+    outcome = health.device_health(context())
+    assert (outcome.status, outcome.slow) == ("pass", [])
+    (gpu,) = outcome.details["gpus"]
+    assert (gpu["lanes"], gpu["ecc_uncorrected"], gpu["rows"]) == (16, 0, [0, 0, 0, 0])
     assert health.judge(context(), loaded=True).slow == []
 
 
 @pytest.mark.parametrize(
-    ("rows", "errors", "told"),
+    ("rows", "errors", "reason"),
     [
         ((0, 0, 0, 0), 3, "GPU 0 had 3 errors of memory that ECC didn't mend"),
         ((0, 2, 0, 1), 0, "GPU 0 couldn't replace a bad row of its memory"),
@@ -79,15 +79,15 @@ def test_a_pretended_gpu_in_good_health(monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 def test_a_pretended_gpu_with_bad_memory_fails(
-    monkeypatch: pytest.MonkeyPatch, rows: Any, errors: int, told: str
+    monkeypatch: pytest.MonkeyPatch, rows: Any, errors: int, reason: str
 ) -> None:
     pretend(monkeypatch, rows, TotalEccErrors=errors)
-    found = health.device_health(context())
-    assert (found.status, found.reason) == ("fail", told)
+    outcome = health.device_health(context())
+    assert (outcome.status, outcome.reason) == ("fail", reason)
 
 
 @pytest.mark.parametrize(
-    ("answers", "told"),
+    ("answers", "slow"),
     [
         ({"CurrentClocksThrottleReasons": 0x44}, ["GPU 0 is slowed down by its heat, in hardware"]),
         ({"CurrentClocksThrottleReasons": 0x80}, ["GPU 0 is slowed down by its power supply"]),
@@ -96,11 +96,11 @@ def test_a_pretended_gpu_with_bad_memory_fails(
     ],
 )
 def test_a_pretended_gpu_that_is_slowed_down(
-    monkeypatch: pytest.MonkeyPatch, answers: dict[str, int], told: list[str]
+    monkeypatch: pytest.MonkeyPatch, answers: dict[str, int], slow: list[str]
 ) -> None:
     pretend(monkeypatch, **answers)
-    found = health.judge(context(), loaded=True)
-    assert (found.status, found.slow) == ("pass", told)
+    outcome = health.judge(context(), loaded=True)
+    assert (outcome.status, outcome.slow) == ("pass", slow)
     assert health.device_health(context()).slow == []  # an idle GPU's clocks and lanes say nothing
 
 
@@ -108,8 +108,8 @@ def test_a_pretended_card_of_a_desk_tells_less(monkeypatch: pytest.MonkeyPatch) 
     """Without ECC, and before Ampere: what it can't tell isn't judged."""
     library = PretendedNvml({name: value for name, value in WELL.items() if "Ecc" not in name}, None)
     monkeypatch.setattr(health, "nvml", lambda: library)
-    (one,) = health.device_health(context()).details["gpus"]
-    assert (one["ecc_uncorrected"], one["rows"]) == (None, None)
+    (gpu,) = health.device_health(context()).details["gpus"]
+    assert (gpu["ecc_uncorrected"], gpu["rows"]) == (None, None)
 
 
 def test_without_nvml_or_with_an_address_that_it_doesnt_know_it_is_skipped_by_name(
@@ -151,12 +151,12 @@ def test_the_libraries_that_a_pretended_torch_loaded(
 ) -> None:
     lock = {"pip": [{"name": name, "version": version} for name, version in pins]}
     numbers = [int(part) for part in (loaded.get("cuDNN") or "0.0.0").split(".")]
-    said = tuple(map(int, (loaded.get("NCCL") or "").split("."))) if loaded.get("NCCL") else ()
+    nccl = tuple(map(int, (loaded.get("NCCL") or "").split("."))) if loaded.get("NCCL") else ()
     spelled = numbers[0] * (10000 if numbers[0] > 8 else 1000) + numbers[1] * 100 + numbers[2]
-    made = context(nccl=SimpleNamespace(version=lambda: said))
+    made = context(nccl=SimpleNamespace(version=lambda: nccl))
     made.torch.version = SimpleNamespace(cuda="12.8")
-    made.torch._C = SimpleNamespace(**({"_nccl_version": 1} if said else {}))
+    made.torch._C = SimpleNamespace(**({"_nccl_version": 1} if nccl else {}))
     made.torch.backends = SimpleNamespace(cudnn=SimpleNamespace(version=lambda: spelled or None))
     made.config["lock"] = lock
-    found = versions.static_cuda_versions(made)
-    assert (found.status, found.reason) == (("fail", "; ".join(wrong)) if wrong else ("pass", None))
+    outcome = versions.static_cuda_versions(made)
+    assert (outcome.status, outcome.reason) == (("fail", "; ".join(wrong)) if wrong else ("pass", None))

@@ -46,45 +46,45 @@ def pin(name: str, version: str, kind: str = "pip", build: str | None = None, pr
     return Pin(kind, name, version, build, None, provides)
 
 
-def there(name: str | None, version: str, installer: str = "uv", folder: str = "") -> Installed:
+def installed(name: str | None, version: str, installer: str = "uv", folder: str = "") -> Installed:
     return Installed(name, version, folder or f"/env/{name}.dist-info", installer, None)
 
 
 @pytest.mark.parametrize(
-    ("found", "wrong"),
+    ("packages", "wrong"),
     [
-        ([there("torch", "2.9.1"), there("pip", "25.0")], []),
-        ([there("torch", "2.9.0")], ["torch is 2.9.0, locked is 2.9.1"]),
+        ([installed("torch", "2.9.1"), installed("pip", "25.0")], []),
+        ([installed("torch", "2.9.0")], ["torch is 2.9.0, locked is 2.9.1"]),
         ([], ["torch 2.9.1 is missing"]),
-        ([there("torch", "2.9.1"), there("extra", "1")], ["extra 1 isn't locked"]),
+        ([installed("torch", "2.9.1"), installed("extra", "1")], ["extra 1 isn't locked"]),
         (
-            [there("torch", "2.9.1"), there("torch", "2.9.0")],
+            [installed("torch", "2.9.1"), installed("torch", "2.9.0")],
             ["torch is 2.9.0, locked is 2.9.1", "torch is there twice: 2.9.1 and 2.9.0"],
         ),
-        ([there("torch", "2.9.1"), there("brotli", "1"), there("numpy", "1", "conda")], []),
-        ([there("torch", "2.9.1"), there("old", "1", "", "/env/old.egg-info")], []),
-        ([there("torch", "2.9.1"), there(None, "")], ["None.dist-info has no metadata"]),
+        ([installed("torch", "2.9.1"), installed("brotli", "1"), installed("numpy", "1", "conda")], []),
+        ([installed("torch", "2.9.1"), installed("old", "1", "", "/env/old.egg-info")], []),
+        ([installed("torch", "2.9.1"), installed(None, "")], ["None.dist-info has no metadata"]),
     ],
 )  # fmt: skip
-def test_distributions_against_the_lock(found: list[Installed], wrong: list[str]) -> None:
+def test_distributions_against_the_lock(packages: list[Installed], wrong: list[str]) -> None:
     locked = [pin("torch", "2.9.1"), pin("brotli-python", "1.0", "conda", provides=("Brotli",))]
-    assert compare_distributions(locked, found, ["/env/old.egg-info"]) == wrong
+    assert compare_distributions(locked, packages, ["/env/old.egg-info"]) == wrong
 
 
 def test_the_specs_own_project_may_be_there() -> None:
-    found = [there("torch", "2.9.1"), there("mine", "0.1")]
-    assert compare_distributions([pin("torch", "2.9.1")], found, project="mine") == []
-    assert compare_distributions([pin("torch", "2.9.1")], found) == ["mine 0.1 isn't locked"]
+    packages = [installed("torch", "2.9.1"), installed("mine", "0.1")]
+    assert compare_distributions([pin("torch", "2.9.1")], packages, project="mine") == []
+    assert compare_distributions([pin("torch", "2.9.1")], packages) == ["mine 0.1 isn't locked"]
 
 
 def test_what_a_base_has_is_what_it_had_when_it_was_locked() -> None:
     locked = [pin("torch", "2.9.0a0+nv", "provided"), pin("numpy", "1.26.4", "provided"), pin("numpy", "2.1.0")]
-    numpy = [there("numpy", "2.1.0"), there("numpy", "1.26.4")]  # its own stands behind what replaces it
-    assert compare_distributions(locked, [there("torch", "2.9.0a0+nv"), *numpy]) == []
-    moved = [there("torch", "2.9.0"), *numpy]
+    numpy = [installed("numpy", "2.1.0"), installed("numpy", "1.26.4")]  # its own stands behind what replaces it
+    assert compare_distributions(locked, [installed("torch", "2.9.0a0+nv"), *numpy]) == []
+    moved = [installed("torch", "2.9.0"), *numpy]
     assert compare_distributions(locked, moved) == ["the base's torch is 2.9.0, and was 2.9.0a0+nv when it was locked"]
     assert compare_distributions(locked, numpy) == ["torch 2.9.0a0+nv is missing"]
-    assert compare_distributions(locked, [there("torch", "2.9.0a0+nv"), *reversed(numpy)]) == [
+    assert compare_distributions(locked, [installed("torch", "2.9.0a0+nv"), *reversed(numpy)]) == [
         "numpy is 1.26.4, locked is 2.1.0"
     ]
 
@@ -121,7 +121,9 @@ def damage_of(folder: Path, budget: int = 1 << 20) -> list[str]:
 
 
 def test_a_whole_package_is_whole(package: Path) -> None:
-    assert [(one.name, one.version) for one in distributions([str(package)])] == [("de-mo", "1.0")]
+    assert [(distribution.name, distribution.version) for distribution in distributions([str(package)])] == [
+        ("de-mo", "1.0")
+    ]
     assert damage_of(package) == []
 
 
@@ -143,16 +145,16 @@ def test_of_a_shared_path_any_owners_content_is_whole(tmp_path: Path, content: b
         Recorded(str(shared), name, len(text), hashlib.sha256(text).hexdigest())
         for name, text in [("a 1", b"one"), ("b 1", b"other")]
     ]
-    found, _ = damage(owners, None)
-    assert len(found) == len(wrong) and all(words in told for words, told in zip(wrong, found))
+    faults, _ = damage(owners, None)
+    assert len(faults) == len(wrong) and all(words in fault for words, fault in zip(wrong, faults))
 
 
 @pytest.mark.parametrize(
-    ("version", "there"), [("0.9.5", False), ("0.14.0", False), ("0.14.1", True), ("0.18.0", True), (None, False)]
+    ("version", "present"), [("0.9.5", False), ("0.14.0", False), ("0.14.1", True), ("0.18.0", True), (None, False)]
 )
-def test_which_deepspeed_has_an_accelerator_for_cpus(version: str | None, there: bool) -> None:
+def test_which_deepspeed_has_an_accelerator_for_cpus(version: str | None, present: bool) -> None:
     lock = {"pip": [{"name": "deepspeed", "version": version}] if version else []}
-    assert has_accelerator_for_cpus(lock) is there
+    assert has_accelerator_for_cpus(lock) is present
 
 
 def test_a_file_cut_short_is_found(package: Path) -> None:
@@ -213,15 +215,15 @@ def test_leaks_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         "asked",
         "pth",
     )
-    env, standard, base, user, asked, pth = (str(tmp_path / name) for name in names)
-    for path in (env, standard, base, user, asked, pth):
+    env, standard, base, user, python_path, pth = (str(tmp_path / name) for name in names)
+    for path in (env, standard, base, user, python_path, pth):
         Path(path).mkdir(parents=True)
-    monkeypatch.setenv("PYTHONPATH", asked)
-    paths = [env, standard, base, user, asked, pth, str(tmp_path / "missing.zip")]
+    monkeypatch.setenv("PYTHONPATH", python_path)
+    paths = [env, standard, base, user, python_path, pth, str(tmp_path / "missing.zip")]
     assert leaks(paths, [str(tmp_path / "env")], [str(tmp_path / "base")], user) == [
         (base, "the base Python's packages"),
         (user, "the user site"),
-        (asked, "PYTHONPATH"),
+        (python_path, "PYTHONPATH"),
         (pth, "not the environment's"),
     ]
 

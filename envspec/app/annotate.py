@@ -40,13 +40,16 @@ class AnnotatedFiles(Struct, frozen=True):
 
 
 def annotate(review: Review, files: AnnotatedFiles) -> Iterator[Annotation]:
-    """Yield the facts of high and medium risk, the gravest first: of one risk what is shouted and can't be right, and
-    the first of each kind before the second of any."""
+    """Yield the facts of high and medium risk, the gravest first. Within a risk, shouted facts lead, and the first of
+    each kind comes before the second of any."""
     finder = _Finder(files)
-    every = [one for one in dict.fromkeys(_facts(review)) if one[0].risk in _SEVERITIES]
+    every = [located for located in dict.fromkeys(_facts(review)) if located[0].risk in _SEVERITIES]
     for risk in _SEVERITIES:
-        alike = sorted((one for one in every if one[0].risk == risk), key=lambda one: one[0].code not in SHOUTED)
-        for fact, kind, name, version, title in words.by_kind(alike, lambda one: one[0].code):
+        alike = sorted(
+            (located for located in every if located[0].risk == risk),
+            key=lambda located: located[0].code not in SHOUTED,
+        )
+        for fact, kind, name, version, title in words.by_kind(alike, lambda located: located[0].code):
             file, line = finder.place(fact, kind, name, version)
             finding = Finding(_SEVERITIES[fact.risk], fact.code, words.fact(fact))
             yield Annotation(finding, title, line, fact.message, file)
@@ -84,12 +87,12 @@ class _Finder:
             return self.files.spec_path, line
         if name and (line := self._of_package(kind, name, version)):
             return None, line
-        of_target = max((one for one in _OF_TARGETS if fact.code.startswith(one)), key=len, default=None)
+        of_target = max((prefix for prefix in _OF_TARGETS if fact.code.startswith(prefix)), key=len, default=None)
         names = fact.targets or tuple(dict.fromkeys(target for target, _ in self.targets))
         key = "" if of_target is None else _OF_TARGETS[of_target]
-        found = [self.targets.get((target, key)) for target in names]
-        found += [self.targets.get((target, "")) for target in names]
-        return None, next((line for line in found if line), 1)
+        lines = [self.targets.get((target, key)) for target in names]
+        lines += [self.targets.get((target, "")) for target in names]
+        return None, next((line for line in lines if line), 1)
 
     def _of_package(self, kind: str, name: str, version: str) -> int | None:
         if self.packages:

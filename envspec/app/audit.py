@@ -52,7 +52,7 @@ class Audited(Struct, frozen=True):
             "targets": report.targets,
             "packages": len(report.names),
             "database": report.database,
-            "findings": [as_json(one) for one in report.findings],
+            "findings": [as_json(finding) for finding in report.findings],
             "not_asked": report.not_asked,
             "unread": report.unread,
         }
@@ -73,22 +73,22 @@ def audit(path: str, targets: Sequence[str], locks_dir: Path | None, how: How) -
     """
     spec, lock = inputs.look_at_lock(path, locks_dir)
     chosen = inputs.locked_targets(lock, targets)
-    now, found = datetime.now(timezone.utc), packages(chosen)
+    now, audited = datetime.now(timezone.utc), packages(chosen)
     if not how.offline:
         permit_addresses(spec)
     with observer().progress("looking up releases") as progress:
-        name, facts = look_up_facts(spec.indexes, found, how, os.environ, now, progress.count, warn)
-    told = findings(found, facts, spec.audit, now)
+        name, facts = look_up_facts(spec.indexes, audited, how, os.environ, now, progress.count, warn)
+    judged = findings(audited, facts, spec.audit, now)
     if len(chosen) == len(lock.targets):
-        told = in_order((*told, *about_waivers(told, spec.audit, facts, now)))
+        judged = in_order((*judged, *about_waivers(judged, spec.audit, facts, now)))
     report = AuditReport(
         spec.path,
         str(inputs.folder_of(spec, locks_dir).path),
         tuple(target.name for target in chosen),
-        found,
-        Database(name, oldest(found, facts)),
-        told,
-        unchecked_packages(found, facts),
+        audited,
+        Database(name, oldest(audited, facts)),
+        judged,
+        unchecked_packages(audited, facts),
         (*facts.unread, *facts.unread_files),
     )
     return Audited(report, lock, facts)

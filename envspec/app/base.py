@@ -16,8 +16,8 @@ from envspec.base.errors import InputError, Place
 from envspec.base.plain_files import open_plain, read_operand
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import load_settings
 from envspec.base.storage import storage_error
+from envspec.configuration.settings import load_settings
 from envspec.export.plan import OCI_PLATFORMS
 from envspec.image.base import read_layers
 from envspec.image.holdings import WANTED, read_folder, take_stock
@@ -40,32 +40,40 @@ def inventories_of(spec: Spec, *, offline: bool) -> Mapping[str, Inventory]:
     kind, place = spec.base.kind, spec.base.place
     path = os.path.join(os.path.dirname(spec.path), place) if kind == "sif" else place
     platforms = sorted({target.platform for target in spec.targets})
-    read = {one: read_base(path, one, kind, offline=offline) for one in platforms}
-    return {platform: replace(one, source=place) for platform, one in read.items()}
+    read = {platform: read_base(path, platform, kind, offline=offline) for platform in platforms}
+    return {platform: replace(inventory, source=place) for platform, inventory in read.items()}
 
 
 def refuse_changed_base(spec: Spec, lock: Lock) -> None:
-    """Raise InputError where the prefix, or what a module brings, on which a lock comes has other packages, or another
-    Python, than were locked. Raises also as `read_base`."""
+    """Raise InputError where a lock's base on this machine, a prefix or modules, has other packages or another Python
+    than the lock says. Raises also as `read_base`."""
     if spec.base is None or spec.base.kind not in ON_MACHINES:
         return
-    for platform, found in inventories_of(spec, offline=True).items():
-        left = [one for one in differences(lock.inventories[platform], found) if one.part in _DECIDING]
+    for platform, inventory in inventories_of(spec, offline=True).items():
+        left = [
+            difference
+            for difference in differences(lock.inventories[platform], inventory)
+            if difference.part in _DECIDING
+        ]
         if left:
-            told = "; ".join(f"{one.name} is {one.new or 'gone'}, not {one.old or 'absent'}" for one in left[:3])
+            changes = "; ".join(
+                f"{difference.name} is {difference.new or 'gone'}, not {difference.old or 'absent'}"
+                for difference in left[:3]
+            )
             raise InputError(
-                f"{spec.base.place} isn't as it was locked: {told}{f' (and {len(left) - 3} more)' * (len(left) > 3)}",
+                f"{spec.base.place} isn't as it was locked: {changes}"
+                f"{f' (and {len(left) - 3} more)' * (len(left) > 3)}",
                 hint=f"envspec lock {spec.path} --upgrade-images reads it again",
                 place=spec.places.get(f"base.{spec.base.kind}"),
             )
 
 
 def changing_paths(lock: Lock) -> list[str]:
-    """List the folders that change with what a lock's base on this machine has, and the files of its modules."""
+    """List the files of a base's modules on this machine, and the folders that change with the base's contents."""
     known = [target for target in lock if target.inputs.platform in lock.inventories]
-    bases = [found for target in known if (found := base_of(lock, target))]
-    files = [one for base in bases for one in base.inventory.variables.get("_LMFILES_", "").split(":") if one]
-    folders = [str(one) for base in bases for one in (base.python.parent, *base.folders)]
+    bases = [base for target in known if (base := base_of(lock, target))]
+    files = [file for base in bases for file in base.inventory.variables.get("_LMFILES_", "").split(":") if file]
+    folders = [str(folder) for base in bases for folder in (base.python.parent, *base.folders)]
     return sorted({*files, *map(os.path.dirname, files), *folders})
 
 
@@ -80,29 +88,29 @@ def read_base(base: str, platform: str, kind: str | None = None, *, offline: boo
     with observer().progress(f"reading {base}") as progress:
         try:
             if kind == "image":
-                found = _read_image(f"docker://{base}", platform, progress, offline=offline)
+                inventory = _read_image(f"docker://{base}", platform, progress, offline=offline)
             elif kind == "module":
-                found = _read_module(base, platform)
+                inventory = _read_module(base, platform)
             elif kind == "sif":
-                found = _read_sif(path, progress)
+                inventory = _read_sif(path, progress)
             elif kind == "prefix" or (path.is_dir() and not (path / "oci-layout").is_file()):
-                found = take_stock(read_folder(path), base, {}, machine=platform)
+                inventory = take_stock(read_folder(path), base, {}, machine=platform)
             elif path.suffix == ".sif" and not path.exists():
                 raise InputError("the file isn't there", hint=_BASES, place=Place(base))
             elif path.suffix == ".sif":
-                found = _read_sif(path, progress)
+                inventory = _read_sif(path, progress)
             elif path.exists() and path.suffix != ".tar" and not path.is_dir():
                 open_plain(path).close()
                 raise InputError("this is no base", hint=_BASES, place=Place(base))
             else:
                 # a name of one word is an image's here, where nothing is written
                 named = path.exists() or path.suffix == ".tar" or base.startswith((".", os.sep))
-                found = _read_image(base if named else f"docker://{base}", platform, progress, offline=offline)
+                inventory = _read_image(base if named else f"docker://{base}", platform, progress, offline=offline)
         except OSError as error:
             raise storage_error(error, path, option="BASE", doing="can't be read") from None
-    if found.python is None:
+    if inventory.python is None:
         raise InputError(f"{base} has no Python", hint="name an image, a SIF or an environment that has one")
-    return replace(found, source=base)
+    return replace(inventory, source=base)
 
 
 _USR = Path("/usr")
@@ -114,19 +122,25 @@ def _read_module(names: str, platform: str) -> Inventory:
     python = shutil.which("python3", path=loaded["PATH"])
     if python is None:
         raise InputError(f"module load {names} gives no python3", hint="name the module of the Python, too: its words")
-    found = Path(python)
-    prefix = found.parents[1] if (found.parents[1] / "pyvenv.cfg").is_file() else found.resolve().parents[1]
+    executable = Path(python)
+    prefix = (
+        executable.parents[1] if (executable.parents[1] / "pyvenv.cfg").is_file() else executable.resolve().parents[1]
+    )
     system = prefix in (Path("/"), _USR, _USR / "local")
     parts = [
-        one
+        folder
         for top in ("/usr", "/usr/local")
         for part in ("include", "lib*")
-        for one in Path(top).glob(f"{part}/python3*")
+        for folder in Path(top).glob(f"{part}/python3*")
     ]
     own = [prefix / "bin", *parts] if system else [prefix]
-    named = [Path(one) for key in ("PYTHONPATH", "LD_LIBRARY_PATH") for one in loaded.get(key, "").split(":")]
-    tops = [one for one in dict.fromkeys([found.parent, *own, *named]) if one.is_absolute() and one.is_dir()]
-    outer = [one for one in tops if not any(other in one.parents for other in tops)]
+    named = [Path(folder) for key in ("PYTHONPATH", "LD_LIBRARY_PATH") for folder in loaded.get(key, "").split(":")]
+    tops = [
+        folder
+        for folder in dict.fromkeys([executable.parent, *own, *named])
+        if folder.is_absolute() and folder.is_dir()
+    ]
+    outer = [folder for folder in tops if not any(other in folder.parents for other in tops)]
     return take_stock(read_folder(Path("/"), outer), names, loaded, machine=platform)
 
 
@@ -176,6 +190,7 @@ def load_inventory(path: Path) -> Inventory:
 
 
 def compare_bases(old: Path, new: Path) -> tuple[str, tuple[Difference, ...]]:
-    """Say in a line, and list, what differs between the inventories in two files. Raises InputError, StorageError."""
-    before, after = (replace(load_inventory(one), source="") for one in (old, new))
+    """Compare the inventories in two files. Return a line about the differences, and the differences. Raises
+    InputError, StorageError."""
+    before, after = (replace(load_inventory(file), source="") for file in (old, new))
     return sentence(before, after), tuple(differences(before, after))

@@ -42,7 +42,11 @@ class WantedBuilds(Struct, frozen=True):
             if value is not None and not re.fullmatch(pattern, value, re.ASCII):
                 raise InputError(f'{option}: "{printable(value)}" is not a version', hint=f"for example {example}")
         if self.cuda not in (None, "cpu") and toolkits.toolkit(str(self.cuda)) is None:
-            known = (one.version for one in toolkits.cuda_releases() if numbers(one.version) > numbers(str(self.cuda)))
+            known = (
+                release.version
+                for release in toolkits.cuda_releases()
+                if numbers(release.version) > numbers(str(self.cuda))
+            )
             if newer := next(known, None):
                 hint = f"the next newer CUDA that envspec knows is {newer}"
                 raise InputError(f"--cuda: {toolkits.why_unknown(str(self.cuda))}", hint=hint)
@@ -81,7 +85,7 @@ class BuildRow(CandidateBuild, frozen=True):
             yield "by PTX only"
 
 
-def find_builds(package: str, wanted: WantedBuilds, *, conda: bool) -> list[BuildRow]:
+def find_builds(package: str, query: WantedBuilds, *, conda: bool) -> list[BuildRow]:
     """List the builds of torch, wheels or conda-forge's, oldest release first. Raises InputError, and AnswerNo where
     there is none."""
     if package not in ("torch", "pytorch"):
@@ -90,28 +94,28 @@ def find_builds(package: str, wanted: WantedBuilds, *, conda: bool) -> list[Buil
             hint="the tables hold torch (wheels) and pytorch (conda-forge); `envspec inspect` reads any wheel, "
             "and --variants asks an index for variant wheels",
         )
-    gpus = wanted.look_up_gpus()
-    version = wanted.version
+    gpus = query.look_up_gpus()
+    version = query.version
     if version is not None:
         _refuse_unknown(version, conda)
-    found = [
+    rows = [
         replace(row, ptx_only=not all(row.runs_on(gpu.capability) for gpu in gpus))
-        for row in (_conda_rows(wanted.cuda) if conda else _pip_rows(wanted.cuda))
+        for row in (_conda_rows(query.cuda) if conda else _pip_rows(query.cuda))
         if (version is None or _is_of(row.version, version))
-        and wanted.platform in (None, row.platform)
-        and (wanted.python is None or not row.pythons or wanted.python in row.pythons)
+        and query.platform in (None, row.platform)
+        and (query.python is None or not row.pythons or query.python in row.pythons)
         and (not gpus or _runs(row, gpus))
     ]
-    if not found:
-        asked = {"with CUDA": wanted.cuda, "on": ", ".join(wanted.gpus), "for": wanted.platform}
-        words = [f"{word} {value}" for word, value in (asked | {"with Python": wanted.python}).items() if value]
+    if not rows:
+        conditions = {"with CUDA": query.cuda, "on": ", ".join(query.gpus), "for": query.platform}
+        words = [f"{word} {value}" for word, value in (conditions | {"with Python": query.python}).items() if value]
         message = " ".join(["no build of", package, *([version] if version else []), *words])
-        raise AnswerNo(message, hint=_nearest(wanted, conda) or "leave out an option")
-    return found
+        raise AnswerNo(message, hint=_nearest(query, conda) or "leave out an option")
+    return rows
 
 
 def _runs(row: BuildRow, gpus: tuple[Gpu, ...]) -> bool:
-    """Say whether a build runs on all these GPUs, by machine code or PTX; cuDNN's architectures count too."""
+    """Return whether a build runs on all these GPUs, by machine code or PTX; cuDNN's architectures count too."""
     python = row.pythons[-1] if row.pythons else ""
     return row.cuda is not None and works(row, Case(row.platform, python, row.cuda, gpus, None, row.glibc or ""))
 
@@ -131,7 +135,7 @@ def _pip_rows(cuda: str | None) -> Iterator[BuildRow]:
 
 
 def _conda_rows(cuda: str | None) -> Iterator[BuildRow]:
-    """List those that run with this `cuda-version`."""
+    """List conda-forge's builds that run with this `cuda-version`."""
     for b in conda_builds.builds(cuda=None if cuda == "cpu" else cuda):
         glibc = b.glibc if b.platform.startswith("linux") else None
         if cuda != "cpu" or b.cuda is None:
@@ -145,14 +149,14 @@ def _driver(cuda: str | None, platform: str) -> str | None:
     return toolkits.driver_floor(cuda, platform) if cuda else None
 
 
-def _is_of(version: str, asked: str) -> bool:
-    return f"{version}.".startswith(f"{asked}.")
+def _is_of(version: str, release: str) -> bool:
+    return f"{version}.".startswith(f"{release}.")
 
 
 def _refuse_unknown(version: str, conda: bool) -> None:
     releases = [release.version for release in torch_builds.releases()]
     known = list(conda_builds.versions()) if conda else releases
-    if any(_is_of(one, version) for one in known):
+    if any(_is_of(known_version, version) for known_version in known):
         return
     if torch_builds.order(version) > torch_builds.order(known[-1]):
         hint = "read its wheel: envspec inspect WHEEL"
@@ -161,18 +165,18 @@ def _refuse_unknown(version: str, conda: bool) -> None:
     raise InputError(f"envspec's tables have no torch {version}", hint=f"did you mean {near}?" if near else None)
 
 
-def _nearest(wanted: WantedBuilds, conda: bool) -> str | None:
+def _nearest(query: WantedBuilds, conda: bool) -> str | None:
     """Give the nearest question that has an answer, in the rules' words."""
-    version, cuda = wanted.version, None if wanted.cuda == "cpu" else wanted.cuda
+    version, cuda = query.version, None if query.cuda == "cpu" else query.cuda
     suffix = "" if version is None else f"=={version}" if version.count(".") == 2 else f"=={version}.*"
     located = (Located(("pytorch" if conda else "torch") + suffix, Place("")),)
     spec = Spec(
         path="",
         name="",
-        python=wanted.python or "3.12",
+        python=query.python or "3.12",
         targets=(),
         pip=PipTable() if conda else PipTable(located),
         conda=CondaTable(("conda-forge",), located) if conda else CondaTable(),
     )
-    errors = judge(spec, Target("", wanted.platform or "linux-64", cuda=cuda, gpus=wanted.gpus)).errors
-    return next((f"{one.message}. {one.remedy}" if one.remedy else one.message for one in errors), None)
+    errors = judge(spec, Target("", query.platform or "linux-64", cuda=cuda, gpus=query.gpus)).errors
+    return next((f"{error.message}. {error.remedy}" if error.remedy else error.message for error in errors), None)

@@ -19,7 +19,7 @@ from envspec.app.own_project import build_project, built_sources, refuse_newer_g
 from envspec.app.policy import refuse_target
 from envspec.base.errors import InputError, Place
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 from envspec.export import slurm
 from envspec.export.make import make_plan, make_spec_plan
 from envspec.export.plan import CARRIED_FOLDER, CHECK_ARCHIVE, encode
@@ -88,65 +88,68 @@ class MadeBundle(Struct, frozen=True):
         return f"apptainer build --notest {self.title}.sif {DEFINITION}" if self.title else None
 
 
-def make_bundle(asked: BundleRequest) -> MadeBundle:
+def make_bundle(request: BundleRequest) -> MadeBundle:
     """Write a bundle, every file checked against its hash. Raises EnvspecError."""
-    spec, lock = inputs.read_lock(asked.path, asked.locks_dir, on_base=True)
-    if asked.with_base:
+    spec, lock = inputs.read_lock(request.path, request.locks_dir, on_base=True)
+    if request.with_base:
         inputs.refuse_base(spec, "--with-base")
-    chosen = inputs.one_target(lock, asked.target)
+    chosen = inputs.pick_target(lock, request.target)
     if not chosen.inputs.platform.startswith("linux-"):
         message = f"a bundle is for Linux, and the target {chosen.name} is for {chosen.inputs.platform}"
         hint = "choose another target with --target, or use `envspec install` on the machine itself"
-        raise InputError(message, hint=hint, place=Place(asked.path))
+        raise InputError(message, hint=hint, place=Place(request.path))
     inputs.tell_lacking_compat(spec, (chosen,), "the bundle")
-    refuse_target(spec, lock, chosen, asked.path, offline=False)
-    report(refuse_malicious(spec, (chosen,), asked.path, offline=False))
+    refuse_target(spec, lock, chosen, request.path, offline=False)
+    report(refuse_malicious(spec, (chosen,), request.path, offline=False))
     refuse_git(chosen.pins, "a bundle")
-    if asked.base is not None and not asked.with_base:
+    if request.base is not None and not request.with_base:
         raise InputError("--base says which base a bundle brings, and this one brings none", hint="add --with-base")
-    if asked.since is not None and asked.with_base:
+    if request.since is not None and request.with_base:
         raise InputError("an image is made from a whole bundle, and --since leaves files out", hint="give one of both")
     rules = BuildRules.of(spec, chosen)
     sources = [pin.name for pin in chosen.pins if pin.kind == "pip" and not pin.is_wheel and not rules.concerns(pin)]
     compiled = [pin.name for pin in chosen.pins if rules.concerns(pin)]
-    if (sources or compiled) and asked.with_base and not asked.build_wheels:
+    if (sources or compiled) and request.with_base and not request.build_wheels:
         message = f"the base has no compilers for {', '.join(compiled + sources)}, which the lock has as source"
         raise InputError(message, hint="add --build-wheels, which builds their wheels here")
-    if asked.build_wheels:
+    if request.build_wheels:
         sources = compiled = []
     if compiled:
         warn(f"installing compiles {', '.join(compiled)} against the bundle's own packages, and needs the compilers")
     if sources:
         warn(f"installing builds these sources, with the wheels that the lock has for that: {', '.join(sources)}")
-    known = earlier_files(asked.since, chosen.name) if asked.since else frozenset()
+    known = earlier_files(request.since, chosen.name) if request.since else frozenset()
     with scratch_folder(load_settings(os.environ).scratch()) as scratch:
-        built = _build_wheels(spec, lock, chosen, scratch) if asked.build_wheels else {}
-        held, found = with_wheels(chosen, built)
+        built = _build_wheels(spec, lock, chosen, scratch) if request.build_wheels else {}
+        held, files = with_wheels(chosen, built)
         whole = held.fetched
         pins = [pin for pin in whole if pin.artifact and (pin.artifact.sha256, place_of(pin)) not in known]
         fetched = [pin for pin in pins if pin.name not in built or pin.kind != "pip"]
-        found = {**found, **collect_conda_too(spec, chosen, fetched)}
+        files = {**files, **collect_conda_too(spec, chosen, fetched)}
         carried = _carried_files(spec, lock, chosen, held, rules)
-        carried |= later_files(lock, held, found)
+        carried |= later_files(lock, held, files)
         carried |= _project(spec, chosen)
         if facts := facts_text(chosen):
             carried[DATES] = facts
         brought = None
-        if asked.with_base:
+        if request.with_base:
             plan = make_plan(spec, lock, chosen)
             if plan.borrowed:
-                names = ", ".join(f"{one.name} from {one.image.name}" for one in plan.borrowed)
+                names = ", ".join(f"{package.name} from {package.image.name}" for package in plan.borrowed)
                 hint = "leave it out of the spec's [image] and targets, or carry the image of `envspec image` over"
                 raise InputError(f"the image of {chosen.name} takes {names}, which a bundle doesn't bring", hint=hint)
-            with observer().progress() as progress, open_base(plan, asked.base, progress.came, offline=False) as source:
+            with (
+                observer().progress() as progress,
+                open_base(plan, request.base, progress.came, offline=False) as source,
+            ):
                 brought = copy_into_bundle(source, plan, lock, chosen, spec.path, scratch, progress)
         python = brought.python if brought else _python(lock, chosen)
         if brought:
             carried |= brought.definition([*carried, *map(place_of, pins), INSTALLER, LOOK, LIMITS, SUMS])
         of_base = brought.files if brought else {}
-        with observer().progress() as progress, open_output(asked.output, "-o", [asked.path]) as file:
-            progress.phase(f"writing {asked.output}")
-            digest = write_bundle(file, held, carried, found, known, python, of_base, progress.came)
+        with observer().progress() as progress, open_output(request.output, "-o", [request.path]) as file:
+            progress.phase(f"writing {request.output}")
+            digest = write_bundle(file, held, carried, files, known, python, of_base, progress.came)
             size = file.tell()
     prune_to_limit()
     return MadeBundle(
@@ -179,8 +182,8 @@ def _python(lock: SoundLock, target: LockedTarget) -> tuple[LockedPython, Path] 
         return None
     settings = load_settings(os.environ)
     if not settings.fetches_python:
-        said = f"UV_PYTHON_DOWNLOADS lets none be fetched, so the machine must have Python {target.inputs.python}"
-        note(f"the bundle has no Python: {said}")
+        message = f"UV_PYTHON_DOWNLOADS lets none be fetched, so the machine must have Python {target.inputs.python}"
+        note(f"the bundle has no Python: {message}")
         return None
     return build, fetch_build(build, settings, os.environ)
 

@@ -18,9 +18,9 @@ from envspec.base.cache import GRACE, CacheContents, CacheLimit, Entry, remove, 
 from envspec.base.errors import EnvspecError, InputError
 from envspec.base.open_folder import OpenFolder, open_folder
 from envspec.base.places import ENVIRONMENTS
-from envspec.base.settings import Settings, load_settings, refuse_shared_cache
 from envspec.base.storage import storage_error
 from envspec.base.texts import byte_size
+from envspec.configuration.settings import Settings, load_settings, refuse_shared_cache
 from envspec.install.environments.in_use import KIND as ENVIRONMENT, environments_in, remove_environments
 
 _T = TypeVar("_T")
@@ -45,12 +45,12 @@ class CacheView(Struct, frozen=True):
 def look_at_cache() -> CacheView:
     """Find everything in the cache, and the environments. Raises InputError, StorageError."""
     settings = load_settings()
-    found, runs = _look(settings), _read(settings.environments, ENVIRONMENTS, environments_in)
-    return CacheView(settings, replace(found, entries=(*found.entries, *(runs or ()))))
+    contents, runs = _look(settings), _read(settings.environments, ENVIRONMENTS, environments_in)
+    return CacheView(settings, replace(contents, entries=(*contents.entries, *(runs or ()))))
 
 
 def count_inodes(folder: Path) -> int:
-    """Count what is in a folder, through no link, as quotas of clusters' homes do. 0 for one that isn't there."""
+    """Count a folder's inodes without following links, as the quotas of clusters' homes do. 0 without a folder."""
     return sum(len(folders) + len(files) for _, folders, files in os.walk(folder))
 
 
@@ -71,62 +71,62 @@ def _read(place: Path, option: str, read: Callable[[OpenFolder], _T]) -> _T | No
 
 
 def prune_cache(age: float | None, most: int | None) -> CacheView:
-    """Remove what wasn't used for an age in seconds, and the oldest until so many bytes are left; without either, until
-    `[cache] max-size` is kept. Environments go by age alone. Raises InputError, StorageError."""
-    found = look_at_cache()
+    """Remove entries that weren't used for an age in seconds, then the oldest until so many bytes are left. Without
+    either, `[cache] max-size` bounds the cache. Environments go by age alone. Raises InputError, StorageError."""
+    view = look_at_cache()
     if age is None and most is None:
-        most = found.settings.cache_size
+        most = view.settings.cache_size
         if most is None:
             raise InputError(
                 "`envspec cache prune` isn't told what may go",
                 hint='envspec cache prune --older-than 30d; or set [cache] max-size = "20 GB" in envspec\'s'
                 " configuration",
             )
-    now, entries = time.time(), found.contents.entries
-    of_cache = [one for one in entries if one.kind != ENVIRONMENT]
-    environments = [one for one in entries if one.kind == ENVIRONMENT and not one.busy]
+    now, entries = time.time(), view.contents.entries
+    of_cache = [entry for entry in entries if entry.kind != ENVIRONMENT]
+    environments = [entry for entry in entries if entry.kind == ENVIRONMENT and not entry.busy]
     return _without(
-        found, (*to_prune(of_cache, CacheLimit(age, most), now), *to_prune(environments, CacheLimit(age), now))
+        view, (*to_prune(of_cache, CacheLimit(age, most), now), *to_prune(environments, CacheLimit(age), now))
     )
 
 
 def clean_cache(kinds: Sequence[str]) -> CacheView:
-    """Remove the entries of some kinds, without kinds all but environments; what a run is at stays. Raises InputError,
+    """Remove the entries of some kinds; without kinds, all but environments. Entries in use stay. Raises InputError,
     StorageError."""
-    found = look_at_cache()
-    free = [one for one in found.contents.entries if not one.busy]
-    return _without(found, [one for one in free if (one.kind in kinds if kinds else one.kind != ENVIRONMENT)])
+    view = look_at_cache()
+    free = [entry for entry in view.contents.entries if not entry.busy]
+    return _without(view, [entry for entry in free if (entry.kind in kinds if kinds else entry.kind != ENVIRONMENT)])
 
 
-def _without(found: CacheView, entries: Iterable[Entry]) -> CacheView:
-    gone, kept = _remove(found.settings, entries)
-    for line in kept:
+def _without(view: CacheView, entries: Iterable[Entry]) -> CacheView:
+    gone, reasons = _remove(view.settings, entries)
+    for line in reasons:
         warn(line)
-    left = tuple(one for one in found.contents.entries if one not in gone)
-    told = Removed(len(gone), sum(entry.size for entry in gone), kept)
-    return replace(found, contents=replace(found.contents, entries=left), removed=told)
+    left = tuple(entry for entry in view.contents.entries if entry not in gone)
+    removed = Removed(len(gone), sum(entry.size for entry in gone), reasons)
+    return replace(view, contents=replace(view.contents, entries=left), removed=removed)
 
 
 def _remove(settings: Settings, entries: Iterable[Entry]) -> tuple[set[Entry], tuple[str, ...]]:
-    """Take entries of the cache and environments away: those that are gone, and why others aren't."""
+    """Remove entries of the cache and environments. Return the removed entries, and the reasons why others stay."""
     of_cache: list[Entry] = []
     of_runs: list[Entry] = []
     for entry in entries:
         (of_runs if entry.kind == ENVIRONMENT else of_cache).append(entry)
     ways = ((settings.cache_dir, remove, of_cache), (settings.environments, remove_environments, of_runs))
     gone: set[Entry] = set()
-    kept: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
     for place, take, those in ways:
         with suppress(FileNotFoundError), open_folder(place) as folder:
             done, left = take(folder, those)
             gone.update(done)
-            kept += left
-    return gone, kept
+            reasons += left
+    return gone, reasons
 
 
 def prune_to_limit() -> None:
-    """Make room by `[cache] max-size`, where the user set it, after a command that may have put something there. What
-    goes wrong is told: the command has done its work."""
+    """Make room by `[cache] max-size`, where the user set it, after a command that may have put something there. A
+    failure is a warning: the command has done its work."""
     try:
         settings = load_settings()
         if settings.cache_size is None:
@@ -135,12 +135,12 @@ def prune_to_limit() -> None:
         if contents.size <= settings.cache_size:
             return
         bound = CacheLimit(most=settings.cache_size, grace=GRACE)
-        gone, kept = _remove(settings, to_prune(contents.entries, bound, time.time()))
+        gone, reasons = _remove(settings, to_prune(contents.entries, bound, time.time()))
     except EnvspecError as error:
         warn(f"the cache isn't kept within [cache] max-size: {error}")
         return
     if gone:
         freed = byte_size(sum(entry.size for entry in gone))
         note(f"{freed} removed from the cache, which [cache] max-size bounds")
-    for line in kept[:1]:
+    for line in reasons[:1]:
         warn(line)

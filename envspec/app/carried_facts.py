@@ -7,7 +7,7 @@ import os
 from envspec.app.malicious import named_service
 from envspec.app.release_dates import undated_dates
 from envspec.app.site_policy import site_policy
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 from envspec.lock.model import LockedTarget
 from envspec.review.audit.malicious import stored_answers
 from envspec.review.audit.model import packages
@@ -17,11 +17,11 @@ from envspec.review.audit.store import Stored, text_of
 def facts_text(target: LockedTarget) -> str:
     """Give what the policy's rules had to know of a target: dates of publication, and OSV's answers with their day.
     Empty where no rule needs any."""
-    policy, found = site_policy(), Stored()
+    policy, facts = site_policy(), Stored()
     if policy is not None and policy.minimum_age is not None:
-        found = undated_dates(target)
+        facts = undated_dates(target)
     if policy is not None and policy.advisories and (service := named_service(policy)):
-        releases = {one.release for one in packages((target,))}
+        releases = {package.release for package in packages((target,))}
         known = stored_answers(load_settings(os.environ), service)
-        found = found.with_more(Stored({key: known[key] for key in known if key in releases}))
-    return text_of("policy", found) if found != Stored() else ""
+        facts = facts.with_more(Stored({key: known[key] for key in known if key in releases}))
+    return text_of("policy", facts) if facts != Stored() else ""

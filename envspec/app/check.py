@@ -80,13 +80,13 @@ def _state_of(path: str, locks_dir: Path | None, unmerged: Collection[Path], *, 
         folder = inputs.folder_of(spec, locks_dir)
         lock_path = str(folder.path)
         elsewhere = inputs.elsewhere(locks_dir)
-        found = _compare(spec, folder, relock=f"envspec lock {path}{elsewhere}")
-        found = _with_policy(_with_signature(found, f"envspec sign {path}{elsewhere}"), spec)
+        state = _compare(spec, folder, relock=f"envspec lock {path}{elsewhere}")
+        state = _with_policy(_with_signature(state, f"envspec sign {path}{elsewhere}"), spec)
         recipes = inputs.recipes_of(spec, locks_dir)
-        found = _with_recipes(replace(found, recipes=recipes), spec, elsewhere) if recipes.is_dir() else found
-        if found.status in ("fresh", "drifted") and (take_in := take_in_command(unmerged, recipes, folder.folder)):
-            found = replace(found, hint=f"{found.hint} && {take_in}" if found.hint else take_in)
-        return _with_imports(found, spec) if imports else found
+        state = _with_recipes(replace(state, recipes=recipes), spec, elsewhere) if recipes.is_dir() else state
+        if state.status in ("fresh", "drifted") and (take_in := take_in_command(unmerged, recipes, folder.folder)):
+            state = replace(state, hint=f"{state.hint} && {take_in}" if state.hint else take_in)
+        return _with_imports(state, spec) if imports else state
     except EnvspecError as error:
         return SpecState(path, lock_path, "error", error=error)
 
@@ -99,22 +99,22 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
         newer = reason("lock-newer", str(error), problem=str(error))
         return SpecState(spec.path, lock_path, "newer", reasons=(newer,), hint=error.hint)
     except LockError as error:
-        said, hint = str(error), error.hint or relock
+        message, hint = str(error), error.hint or relock
         if isinstance(error, LockConflict):
             from envspec.app.git import merge_of_conflict
 
             try:
-                said = "; ".join((said, *map(str, merge_of_conflict(folder.path, error).conflicts)))
+                message = "; ".join((message, *map(str, merge_of_conflict(folder.path, error).conflicts)))
                 hint = f"{relock} && git add -A {folder.folder}"
             except LockError as lost:
-                said, hint = str(lost), lost.hint or relock
-        damaged = reason("lock-damaged", said, problem=said)
+                message, hint = str(lost), lost.hint or relock
+        damaged = reason("lock-damaged", message, problem=message)
         return SpecState(spec.path, lock_path, "stale", reasons=(damaged,), hint=hint)
     if file is None:
         missing = reason("lock-missing", "there is no lock yet")
         return SpecState(spec.path, lock_path, "stale", reasons=(missing,), hint=relock)
     lock = file.lock
-    expected, found = rendered_files(lock), folder.read_rendered_files(lock)
+    expected, rendered = rendered_files(lock), folder.read_rendered_files(lock)
     stale: tuple[Finding, ...] = ()
     drifted: tuple[Finding, ...] = ()
     flaws: tuple[Finding, ...] = ()
@@ -129,8 +129,8 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
     else:
         # what the spec asks for otherwise is told below; this is what was wrong before
         flaws = judge(lock)
-    if not (equal and expected == found):
-        stale, drifted = reasons(case, lock), rendered_reasons(expected, found)
+    if not (equal and expected == rendered):
+        stale, drifted = reasons(case, lock), rendered_reasons(expected, rendered)
     stale = (*stale, *stale_images(spec, lock))
     known = warnings_of(spec, accepted) if accepted else ()
     if flaws or stale or drifted:
@@ -148,74 +148,73 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
     return SpecState(spec.path, lock_path, "fresh", describe(lock), reasons=known, compared=accepted, file=file)
 
 
-def _with_signature(found: SpecState, sign: str) -> SpecState:
-    """Add to a finding that the lock's signature, if it has one, isn't of this lock. Who signed is `verify`'s to say,
-    or the policy's."""
-    if found.file is None or found.file.signature is None:
-        return found
+def _with_signature(state: SpecState, sign: str) -> SpecState:
+    """Add a reason where the lock's signature isn't of this lock. `verify` and the policy judge the signer."""
+    if state.file is None or state.file.signature is None:
+        return state
     from envspec.lock.signing.ssh_keygen import signer_of
 
     try:
-        signer = signer_of(found.file.content, found.file.signature, LOCK, None)
+        signer = signer_of(state.file.content, state.file.signature, LOCK, None)
     except ToolError as error:
-        warn(f"the signature of {found.lock} wasn't checked: {error.message}")
-        return found
+        warn(f"the signature of {state.lock} wasn't checked: {error.message}")
+        return state
     if isinstance(signer, Signer):
-        return found
+        return state
     stale = reason("signature-stale", signer.message, problem=signer.message)
-    again = f"{sign} (or remove {found.lock}{SUFFIX})"
-    hint = f"{found.hint}, then {again}" if found.hint else again
-    status = "drifted" if found.status == "fresh" else found.status
-    return replace(found, status=status, summary="", reasons=(*found.reasons, stale), hint=hint)
+    again = f"{sign} (or remove {state.lock}{SUFFIX})"
+    hint = f"{state.hint}, then {again}" if state.hint else again
+    status = "drifted" if state.status == "fresh" else state.status
+    return replace(state, status=status, summary="", reasons=(*state.reasons, stale), hint=hint)
 
 
-def _with_policy(found: SpecState, spec: Spec) -> SpecState:
-    """The finding, with what the site's policy forbids, as far as that can be told offline."""
+def _with_policy(state: SpecState, spec: Spec) -> SpecState:
+    """Add what the site's policy forbids, as far as envspec can judge it offline."""
     from envspec.app.policy import ask, judge_file
 
     policy = site_policy()
     if policy is None:
-        return found
+        return state
     from envspec.review.policy.judge import judge_lock, judge_spec
 
     breaches = judge_spec(policy, spec)
-    if found.compared is not None and found.file is not None:
-        breaches += judge_lock(policy, found.compared) + judge_file(policy, found.file)
+    if state.compared is not None and state.file is not None:
+        breaches += judge_lock(policy, state.compared) + judge_file(policy, state.file)
     if not breaches:
-        return found
-    status = "forbidden" if found.status in ("fresh", "drifted") else found.status
+        return state
+    status = "forbidden" if state.status in ("fresh", "drifted") else state.status
     forbids = f"{policy.path} forbids it: {ask(policy)}"
-    hint = f"{found.hint}; {forbids}" if found.hint else forbids
-    return replace(found, status=status, summary="", reasons=(*breaches, *found.reasons), hint=hint)
+    hint = f"{state.hint}; {forbids}" if state.hint else forbids
+    return replace(state, status=status, summary="", reasons=(*breaches, *state.reasons), hint=hint)
 
 
-def _with_imports(found: SpecState, spec: Spec) -> SpecState:
+def _with_imports(state: SpecState, spec: Spec) -> SpecState:
     """Add what the spec's own sources import and the lock lacks. A stale lock comes first: it may have it then."""
-    if found.compared is None or found.status == "stale":
-        return found
+    if state.compared is None or state.status == "stale":
+        return state
     from envspec.app.imports import of_imports
 
-    reasons = of_imports(spec, found.compared)
-    lacking = any(one.severity == "error" for one in reasons) and found.status in ("fresh", "drifted")
+    reasons = of_imports(spec, state.compared)
+    lacking = any(finding.severity == "error" for finding in reasons) and state.status in ("fresh", "drifted")
     if not lacking:
-        return replace(found, reasons=(*found.reasons, *reasons))
-    declared = " ".join(dict.fromkeys(one.package for one in reasons if one.package))
+        return replace(state, reasons=(*state.reasons, *reasons))
+    declared = " ".join(dict.fromkeys(finding.package for finding in reasons if finding.package))
     unknown = "find out which packages bring the modules: that PyPI has a package of that name proves nothing"
     hint = f"envspec add {spec.path} {declared}" if declared else unknown
-    return replace(found, status="lacking", summary="", reasons=(*found.reasons, *reasons), hint=hint)
+    return replace(state, status="lacking", summary="", reasons=(*state.reasons, *reasons), hint=hint)
 
 
-def _with_recipes(found: SpecState, spec: Spec, elsewhere: str) -> SpecState:
-    """Add to a finding how the exported recipes differ. A stale lock comes first: recipes follow from it."""
-    lock, recipes = found.compared, found.recipes
-    if lock is None or found.status == "stale":
-        return found
+def _with_recipes(state: SpecState, spec: Spec, elsewhere: str) -> SpecState:
+    """Add the differences of the exported recipes. A stale lock comes first: recipes follow from it."""
+    lock, recipes = state.compared, state.recipes
+    if lock is None or state.status == "stale":
+        return state
 
     reasons, again = recipe_drift(spec, lock, recipes)
     if not reasons:
-        return found
+        return state
     export = f"{again}{elsewhere}"
-    between = " && " if found.status == "drifted" else ", then "
-    hint = f"{found.hint}{between}{export}" if found.hint else export
-    status = found.status if found.status == "forbidden" else "drifted"
-    return replace(found, status=status, summary="", reasons=(*found.reasons, *reasons), hint=hint)
+    between = " && " if state.status == "drifted" else ", then "
+    hint = f"{state.hint}{between}{export}" if state.hint else export
+    status = state.status if state.status == "forbidden" else "drifted"
+    return replace(state, status=status, summary="", reasons=(*state.reasons, *reasons), hint=hint)

@@ -10,7 +10,7 @@ from envspec.app.export.file_urls import file_urls
 from envspec.app.observer import observer, say
 from envspec.base.extras import require_extra
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 from envspec.install.build import refuse_other_wheels
 from envspec.install.collect import Collector, Paths, pip_addresses
 from envspec.install.conda_cache import refuse_unfit_packages
@@ -24,9 +24,9 @@ from envspec.spec.model import Spec
 def collect_wheels(spec: Spec, target: LockedTarget, pins: Sequence[Pin], *, offline: bool = False) -> Paths:
     """Get the files of a target's pins as `collect` does, take the hash of each again, and refuse wheels of one's own
     that are for another CUDA. Raises AnswerNo besides."""
-    found = collect(spec, pins, again=True, offline=offline)
-    refuse_other_wheels(target, pins, found)
-    return found
+    paths = collect(spec, pins, again=True, offline=offline)
+    refuse_other_wheels(target, pins, paths)
+    return paths
 
 
 def collect(
@@ -63,8 +63,8 @@ def collect_conda_too(spec: Spec, target: LockedTarget, pins: Sequence[Pin]) -> 
     conda = [pin for pin in pins if pin.kind == "conda"]
     if conda:
         require_extra("conda", "the bundle has conda packages, which need")
-    found = collect_wheels(spec, target, pins)
+    paths = collect_wheels(spec, target, pins)
     if conda:
         with scratch_folder(load_settings(os.environ).scratch()) as scratch:
-            refuse_unfit_packages(conda, found, target.inputs, scratch)
-    return found
+            refuse_unfit_packages(conda, paths, target.inputs, scratch)
+    return paths

@@ -22,11 +22,11 @@ def target_names(paths: Iterable[str]) -> set[str]:
 
 def package_names(paths: Iterable[str], locks_dir: Path | None) -> set[str]:
     """Give the packages in the locks of specs."""
-    found: set[str] = set()
+    names: set[str] = set()
     for spec in _specs(paths):
         with suppress(EnvspecError):
-            found.update(pin.name for target in inputs.folder_of(spec, locks_dir).read() or () for pin in target.pins)
-    return found
+            names.update(pin.name for target in inputs.folder_of(spec, locks_dir).read() or () for pin in target.pins)
+    return names
 
 
 def gpu_names() -> Iterator[str]:
@@ -34,13 +34,13 @@ def gpu_names() -> Iterator[str]:
     known = gpus.products()
     names = dict.fromkeys([*(gpu.architecture.lower() for gpu in known), *(gpu.name for gpu in known)])
     # a space would end the word on the line, and a hyphen is read as one; people say "RTX 5090"
-    return (one.removeprefix("GeForce ").replace(" ", "-") for one in names)
+    return (name.removeprefix("GeForce ").replace(" ", "-") for name in names)
 
 
 def codes() -> dict[str, str]:
     """Give the names of corrections and the codes of findings, each with its meaning."""
     known = {row.name: f"{row.package} needs {row.requirement}" for row in table()}
-    return known | {one.code: one.means for one in meanings().values()}
+    return known | {meaning.code: meaning.means for meaning in meanings().values()}
 
 
 def _specs(paths: Iterable[str]) -> Iterator[Spec]:

@@ -21,8 +21,11 @@ from envspec.app.sign import ALLOWED_SIGNERS, signers_text
 from envspec.app.verify import ask_indexes, claims_in
 from envspec.base.errors import EnvspecError, InputError, LockError, OutsideError, SpecError
 from envspec.base.finding import Finding
-from envspec.base.settings import host_of
 from envspec.base.texts import few, printable
+from envspec.configuration.settings import host_of
+from envspec.lock.formats.foreign.read import sides
+from envspec.lock.formats.foreign.selection import Wish
+from envspec.lock.formats.foreign.side import LoosePin, Side
 from envspec.lock.freshness import rendered_reasons
 from envspec.lock.model import Lock
 from envspec.lock.read import load_text
@@ -33,12 +36,10 @@ from envspec.review.audit.model import AuditedPackage, Facts, packages
 from envspec.review.audit.rules import findings, newest_upload_day, oldest, unchecked_packages
 from envspec.review.diff.advisories import Key, Known, Vulnerability, versions, with_advisories
 from envspec.review.diff.as_json import as_json
-from envspec.review.diff.foreign.read import sides
-from envspec.review.diff.foreign.selection import Wish
 from envspec.review.diff.html import html
 from envspec.review.diff.judged import Answers, packages_in_doubt, with_answers, with_flaws, with_spec_changes
 from envspec.review.diff.markdown import LIMIT, markdown
-from envspec.review.diff.model import LoosePin, Side, nothing
+from envspec.review.diff.model import nothing
 from envspec.review.diff.of_specs import brought_addresses, of_specs
 from envspec.review.diff.review import review
 from envspec.review.diff.revision import merged_revisions, text_at
@@ -47,7 +48,7 @@ from envspec.review.diff.settings import of_allowed_signers, of_exceptions, of_m
 from envspec.review.diff.text import text
 from envspec.review.git.program import work_tree
 from envspec.review.verify.claims import new_claims
-from envspec.review.verify.model import Outcome, Told, Verification
+from envspec.review.verify.model import ClaimResult, Outcome, Verification
 from envspec.spec.document import read_bytes
 from envspec.spec.model import Audit, Spec
 from envspec.spec.newer import lock_day
@@ -92,9 +93,9 @@ class Compared(Struct, frozen=True):
     def render(self, form: str, style: Callable[[str, str], str] = lambda line, _: line, limit: int = LIMIT) -> str:
         """Render the review as text, Markdown of at most `limit` characters, HTML, or for GitHub or GitLab."""
         if form in ("github", "gitlab"):
-            found = annotate(self.review, self._files())
+            annotations = annotate(self.review, self._files())
             place = within_repository(self.lock)
-            return workflow_commands(found, place) if form == "github" else code_quality(found, place)
+            return workflow_commands(annotations, place) if form == "github" else code_quality(annotations, place)
         if form == "markdown":
             return markdown(self.review, limit)
         return text(self.review, style) if form == "text" else html(self.review)
@@ -127,26 +128,26 @@ def compare(request: DiffRequest) -> Compared:
         )
     else:
         old, new = sides(Path(request.path), Path(request.other), request.wish)
-    found, complete = with_flaws(review(old, new), new, spec), True
+    reviewed, complete = with_flaws(review(old, new), new, spec), True
     brought: Mapping[str, str] = {}
     if spec is not None and old.lock.targets:
         changes, brought = _spec_changes(spec, revision or "HEAD", old.lock, new.lock)
         signers = _signers(spec, revision or "HEAD", request.locks_dir)
-        found = with_spec_changes(
-            found, (*changes, *signers, *_merge_losses(spec, request.locks_dir, old.lock, new.lock))
+        reviewed = with_spec_changes(
+            reviewed, (*changes, *signers, *_merge_losses(spec, request.locks_dir, old.lock, new.lock))
         )
     if spec is not None and new.lock.targets:
-        found = with_spec_changes(found, _edited_files(spec, request.locks_dir, new.lock))
+        reviewed = with_spec_changes(reviewed, _edited_files(spec, request.locks_dir, new.lock))
     if request.verify:
         if spec is None:
             hint = "compare a spec with a revision: envspec diff SPEC --from REV --verify"
             raise InputError("--verify asks the indexes that a spec has, and two files have none", hint=hint)
-        found, complete = _add_verification(found, old.lock, new.lock, spec, brought, offline=request.how.offline)
+        reviewed, complete = _add_verification(reviewed, old.lock, new.lock, spec, brought, offline=request.how.offline)
     if request.audit:
-        found, read = _add_audit(found, old, new, spec, request)
+        reviewed, read = _add_audit(reviewed, old, new, spec, request)
         complete = complete and read
     path = inputs.folder_of(spec, request.locks_dir).path if spec else Path(request.other or request.path)
-    return Compared(found, path, complete, spec.path if spec else None)
+    return Compared(reviewed, path, complete, spec.path if spec else None)
 
 
 def _refuse_for_spec(wish: Wish) -> None:
@@ -193,17 +194,17 @@ def _signers(spec: Spec, revision: str, locks_dir: Path | None) -> tuple[Fact, .
     file = folder.read_with_signature()
     old = text_at(folder.path.with_name(SIGNATURE_NAME), revision)
     now = file.signature if file else None
-    found = tuple(of_signatures(old, now.decode(errors="replace") if now is not None else None))
+    facts = tuple(of_signatures(old, now.decode(errors="replace") if now is not None else None))
     top = work_tree(folder.path.parent)
     if top is None or (old is None and now is None):
-        return found
+        return facts
     try:
         before = text_at(top / ALLOWED_SIGNERS, revision)
         after = signers_text(top / ALLOWED_SIGNERS) if os.path.lexists(top / ALLOWED_SIGNERS) else None
     except EnvspecError as error:
         unread = Fact("medium", "signers-allowed", f"{ALLOWED_SIGNERS} can't be read: {error.message}")
-        return (*found, unread)
-    return (*found, *of_allowed_signers(before, after, ALLOWED_SIGNERS))
+        return (*facts, unread)
+    return (*facts, *of_allowed_signers(before, after, ALLOWED_SIGNERS))
 
 
 def _unread(why: str) -> Fact:
@@ -216,20 +217,22 @@ def _edited_files(spec: Spec, locks_dir: Path | None, lock: Lock) -> tuple[Fact,
     folder = inputs.folder_of(spec, locks_dir)
     remedy = f"run `envspec lock {spec.path}{inputs.elsewhere(locks_dir)}`, which renders it again"
     try:
-        found = rendered_reasons(rendered_files(lock), folder.read_rendered_files(lock))
+        differences = rendered_reasons(rendered_files(lock), folder.read_rendered_files(lock))
     except EnvspecError as error:
         return (Fact("high", "rendered-edited", f"a rendered file can't be read: {error.message}"),)
     return tuple(
         Fact(
             "high",
-            one.code,
-            f"{folder.path.parent.as_posix()}/{one.message}: {remedy}; find out who edited it",
+            difference.code,
+            f"{folder.path.parent.as_posix()}/{difference.message}: {remedy}; find out who edited it",
             tuple(
-                target.name for target in lock if len(lock.targets) > 1 and str(one.file).startswith(f"{target.name}/")
+                target.name
+                for target in lock
+                if len(lock.targets) > 1 and str(difference.file).startswith(f"{target.name}/")
             ),
         )
-        for one in found
-        if one.code == "rendered-edited"
+        for difference in differences
+        if difference.code == "rendered-edited"
     )
 
 
@@ -240,7 +243,7 @@ def _merge_losses(spec: Spec, locks_dir: Path | None, old: Lock, new: Lock) -> t
         return ()
     revisions = (merged[0], *merged[1])
     try:
-        base, *sides = (inputs.lock_at(one, spec, locks_dir) for one in revisions)
+        base, *sides = (inputs.lock_at(revision, spec, locks_dir) for revision in revisions)
     except LockError:
         return ()  # a side's lock can't be read: the merge itself can't have been by package
     facts = (
@@ -257,54 +260,60 @@ def _add_verification(
     """Add what the indexes say of the pins that changed, and say whether all of them could be asked. `brought` are the
     addresses that came with the change."""
     before = claims_in(spec, old, old.targets)
-    wanted = new_claims(claims_in(spec, new, new.targets), before)
+    required = new_claims(claims_in(spec, new, new.targets), before)
     names = packages_in_doubt(review)
     # what another file replaced: lowering its risk needs both
-    replaced = {one: where for one, where in before.items() if (one.pin.kind, one.pin.name) in names}
-    claims = {**replaced, **wanted}
+    replaced = {claim: where for claim, where in before.items() if (claim.pin.kind, claim.pin.name) in names}
+    claims = {**replaced, **required}
     if offline:
-        told = tuple(Told(claim, targets, Outcome(unasked=_OFFLINE)) for claim, targets in claims.items())
+        results = tuple(ClaimResult(claim, targets, Outcome(unasked=_OFFLINE)) for claim, targets in claims.items())
     else:
-        told = ask_indexes(spec, new, claims) if claims else ()
-    found = Verification(tuple(one for one in told if one.claim in wanted), len(wanted))
+        results = ask_indexes(spec, new, claims) if claims else ()
+    verification = Verification(tuple(result for result in results if result.claim in required), len(required))
     hosts = {host_of(pin.url) for target in old for pin in target.pins if pin.url}
-    servers = {one.claim: _server_of_change(one, brought, hosts) for one in told}
-    trusted = Verification(tuple(one for one in found.told if servers[one.claim] is None), len(wanted))
+    servers = {result.claim: _server_of_change(result, brought, hosts) for result in results}
+    trusted = Verification(
+        tuple(result for result in verification.results if servers[result.claim] is None), len(required)
+    )
     unproving: dict[str, list[str]] = {}
-    for one in found.told:
-        server = servers[one.claim]
-        if server is not None and not one.is_unasked and not one.differs:
-            unproving.setdefault(server, []).append(one.claim.label)
+    for result in verification.results:
+        server = servers[result.claim]
+        if server is not None and not result.is_unasked and not result.differs:
+            unproving.setdefault(server, []).append(result.claim.label)
     answers = Answers(
         held=frozenset(
-            file for one in told if servers[one.claim] is None and (file := _file_of_index(one)) is not None
+            file for result in results if servers[result.claim] is None and (file := _file_of_index(result)) is not None
         ),
-        refuted=_forgeries(found, frozenset(target.name for target in new)),
+        refuted=_forgeries(verification, frozenset(target.name for target in new)),
         asked=Asked(
-            len(wanted),
+            len(required),
             trusted.proved,
-            len({one.claim for one, *_ in found.forged}),
-            tuple(found.unasked.items()),
+            len({result.claim for result, *_ in verification.forged}),
+            tuple(verification.unasked.items()),
             tuple((server, tuple(sorted(set(names)))) for server, names in unproving.items()),
-            found.by_facts,
+            verification.by_facts,
         ),
         yanked={
-            (one.claim.pin.kind, one.claim.pin.name, one.claim.pin.version): f"its publisher yanked it: {reason}"
+            (
+                result.claim.pin.kind,
+                result.claim.pin.name,
+                result.claim.pin.version,
+            ): f"its publisher yanked it: {reason}"
             if reason.strip()
             else "its publisher yanked it, and gives no reason"
-            for one, reason in found.yanked
-            if one.claim.builds is None
+            for result, reason in verification.yanked
+            if result.claim.builds is None
         },
     )
-    return with_answers(review, answers), not found.unasked
+    return with_answers(review, answers), not verification.unasked
 
 
-def _server_of_change(one: Told, brought: Mapping[str, str], hosts: Collection[str]) -> str | None:
+def _server_of_change(result: ClaimResult, brought: Mapping[str, str], hosts: Collection[str]) -> str | None:
     """Name the server that answered for a pin, where the change itself chose it; None where the old lock's spec did.
     `hosts` are those of the old lock's URLs. A second source is the choice of the site's policy.
     """
-    pin = one.claim.pin
-    if one.second is not None or pin.git is not None:
+    pin = result.claim.pin
+    if result.second is not None or pin.git is not None:
         return None
     if pin.url is not None:
         host = host_of(pin.url)
@@ -313,26 +322,26 @@ def _server_of_change(one: Told, brought: Mapping[str, str], hosts: Collection[s
     return f"{name} ({brought[name]})" if name in brought else None
 
 
-def _file_of_index(told: Told) -> tuple[str, str] | None:
+def _file_of_index(result: ClaimResult) -> tuple[str, str] | None:
     """Return the file of a claim, if its index was found to hold it."""
-    outcome, artifact = told.outcome, told.claim.pin.artifact
+    outcome, artifact = result.outcome, result.claim.pin.artifact
     if artifact is None or outcome.unasked is not None or not outcome.source:
         return None
-    if any(one.code in _OF_FILES for one in outcome.differences):
+    if any(finding.code in _OF_FILES for finding in outcome.differences):
         return None
     return artifact.file, artifact.sha256
 
 
-def _forgeries(found: Verification, every: frozenset[str]) -> tuple[Fact, ...]:
+def _forgeries(verification: Verification, every: frozenset[str]) -> tuple[Fact, ...]:
     return tuple(
         Fact(
             "high",
             difference.code,
-            f"NOT WHAT ITS INDEX PUBLISHES: {one.claim.label}: {difference.message}",
-            () if set(one.targets) == every else one.targets,
-            one.claim.builds or one.claim.pin.name,
+            f"NOT WHAT ITS INDEX PUBLISHES: {result.claim.label}: {difference.message}",
+            () if set(result.targets) == every else result.targets,
+            result.claim.builds or result.claim.pin.name,
         )
-        for one, *_, difference in found.forged
+        for result, *_, difference in verification.forged
     )
 
 
@@ -342,8 +351,8 @@ def _add_audit(review: Review, old: Side, new: Side, spec: Spec | None, request:
     Looks up only the versions in the review's rows. Two files have no spec, so their own indexes and the advisories to
     ignore are unknown. Raises InputError for a database that isn't one.
     """
-    wanted = versions(review)
-    chosen = _packages_in(wanted, old, new)
+    keys = versions(review)
+    chosen = _packages_in(keys, old, new)
     now = datetime.now(timezone.utc)
     if spec is not None and not request.how.offline:
         permit_addresses(spec)
@@ -355,33 +364,35 @@ def _add_audit(review: Review, old: Side, new: Side, spec: Spec | None, request:
         # the rest of the review is worth showing
         name, facts = "", Facts(files=None, unread=(str(error),))
     incomplete = tell_unread(facts)
-    found = findings(chosen, facts, spec.audit if spec else Audit(), now)
-    told = (
-        (tuple(code for code in one.codes if code in _CODES), one.reason, one.packages)
-        for one in (unchecked_packages(chosen, facts) if name else ())
+    judged = findings(chosen, facts, spec.audit if spec else Audit(), now)
+    unchecked = (
+        (tuple(code for code in not_asked.codes if code in _CODES), not_asked.reason, not_asked.packages)
+        for not_asked in (unchecked_packages(chosen, facts) if name else ())
     )
     looked_up = LookedUp(
         name,
         oldest(chosen, facts),
         (*facts.unread, *facts.unread_files),
-        tuple(one for one in told if one[0]),
+        tuple(not_asked for not_asked in unchecked if not_asked[0]),
     )
-    known = {key: _version_findings([one for one in chosen if _is(one, key)], facts, found) for key in wanted}
+    known = {
+        key: _version_findings([package for package in chosen if _is(package, key)], facts, judged) for key in keys
+    }
     return with_advisories(review, known, looked_up), not incomplete
 
 
-def _packages_in(wanted: Iterable[Key], old: Side, new: Side) -> tuple[AuditedPackage, ...]:
-    """Give the packages of both sides in the wanted versions."""
+def _packages_in(keys: Iterable[Key], old: Side, new: Side) -> tuple[AuditedPackage, ...]:
+    """Give the packages of both sides in these versions."""
     targets = [
         replace(target, name=f"{side} {target.name}", pins=tuple(p for p in target.pins if not isinstance(p, LoosePin)))
         for side, lock in (("old", old.lock), ("new", new.lock))
         for target in lock
     ]
-    keys = {key[:3] for key in wanted}
+    named = {key[:3] for key in keys}
     return tuple(
-        one
-        for one in packages(targets)
-        if (one.kind, one.name, one.version) in keys and any(_is(one, key) for key in wanted)
+        package
+        for package in packages(targets)
+        if (package.kind, package.name, package.version) in named and any(_is(package, key) for key in keys)
     )
 
 
@@ -389,19 +400,19 @@ def _is(package: AuditedPackage, key: Key) -> bool:
     return (package.kind, package.name, package.version) == key[:3] and key[3] in (None, package.index)
 
 
-def _version_findings(alike: Iterable[AuditedPackage], facts: Facts, found: Iterable[Finding]) -> Known:
+def _version_findings(alike: Iterable[AuditedPackage], facts: Facts, findings: Iterable[Finding]) -> Known:
     """Give the findings of a version, whatever licence or file a side has of it."""
     alike = tuple(alike)
-    mine = [one for one in found if one.evidence.package in alike]
-    answers = [facts.answers.get(one.release) for one in alike if one.release is not None]
-    told = [one.evidence.advisory for one in mine]
+    mine = [finding for finding in findings if finding.evidence.package in alike]
+    answers = [facts.answers.get(package.release) for package in alike if package.release is not None]
+    advisories = [finding.evidence.advisory for finding in mine]
     vulnerabilities = {
         advisory.id: Vulnerability(advisory.id, advisory.names, advisory.summary, advisory.fixed_in, finding.accepted)
-        for finding, advisory in zip(mine, told, strict=True)
+        for finding, advisory in zip(mine, advisories, strict=True)
         if advisory is not None
     }
     is_known = any(answer is not None and answer.known for answer in answers)
-    yanked = next((one.message for one in mine if one.code == "yanked"), None)
+    yanked = next((finding.message for finding in mine if finding.code == "yanked"), None)
     return Known(
         tuple(vulnerabilities.values()) if is_known else None,
         yanked,

@@ -48,7 +48,7 @@ class Diagnosis(Struct, frozen=True):
     def ok(self) -> bool:
         """Whether no error was found."""
         failed = any(check.state == "error" for check in self.checks)
-        return not (failed or errors(self.findings) or any(one.status == "infeasible" for one in self.targets))
+        return not (failed or errors(self.findings) or any(verdict.status == "infeasible" for verdict in self.targets))
 
 
 def examine_machine() -> Diagnosis:
@@ -137,8 +137,8 @@ def _with_pins(judge: Callable[[Spec, Target], Verdict], file: LockFile | None) 
 
     def of_both(spec: Spec, target: Target) -> Verdict:
         verdict, locked = judge(spec, target), lock.target(target.name)
-        found = judge_by_gpus(spec, target, locked) if locked and not verdict.errors else ()
-        return replace(verdict, findings=tuple(dict.fromkeys((*errors(found), *verdict.findings, *found))))
+        of_pins = judge_by_gpus(spec, target, locked) if locked and not verdict.errors else ()
+        return replace(verdict, findings=tuple(dict.fromkeys((*errors(of_pins), *verdict.findings, *of_pins))))
 
     return of_both
 
@@ -154,7 +154,7 @@ def _of_lock(spec: Spec, lock: Lock, relock: str) -> Iterator[Finding]:
 
 
 def _with(verdict: Feasibility, of_lock: Sequence[Finding]) -> Feasibility:
-    own = tuple(replace(one, targets=()) for one in of_lock if verdict.target in one.targets)
+    own = tuple(replace(finding, targets=()) for finding in of_lock if verdict.target in finding.targets)
     findings = (*verdict.findings, *own)
     if not errors(own):
         return replace(verdict, findings=findings)
@@ -174,20 +174,22 @@ def _forbidden(spec: Spec, file: LockFile | None) -> tuple[Finding, ...]:
     breaches = judge.judge_spec(policy, spec)
     if file is not None:
         breaches += judge.judge_lock(policy, file.lock) + judge_file(policy, file)
-    return tuple(replace(one, remedy=ask(policy)) for one in breaches)
+    return tuple(replace(breach, remedy=ask(policy)) for breach in breaches)
 
 
 def _configuration() -> tuple[Result, ...]:
     """Give what is configured, each value with the file that says it; empty where nothing is."""
-    from envspec.base.settings import configured_values
+    from envspec.configuration.settings import configured_values
 
     try:
         values = configured_values(os.environ)
     except InputError as error:
         broken = Finding("error", "configuration-broken", error.message, error.place, error.hint)
         return (Result("configuration", "unknown", "envspec's configuration can't be used", (broken,)),)
-    told = tuple(Finding("info", "configured", f"{key} = {redact(value)} ({where})") for key, value, where in values)
-    return (Result("configuration", "ok", "what counts here, and where it's from", told),) if told else ()
+    findings = tuple(
+        Finding("info", "configured", f"{key} = {redact(value)} ({where})") for key, value, where in values
+    )
+    return (Result("configuration", "ok", "what counts here, and where it's from", findings),) if findings else ()
 
 
 def _policy() -> tuple[Result, ...]:
@@ -201,22 +203,22 @@ def _policy() -> tuple[Result, ...]:
         return (Result("policy", "unknown", "the site's policy can't be used", (broken,)),)
     if policy is None:
         return ()
-    told = tuple(Finding("info", "policy", f"{key}: {sentence}") for key, sentence in judge.rules(policy))
-    return (Result("policy", "ok", f"{policy.path} says what is allowed here; ask {policy.contact}", told),)
+    findings = tuple(Finding("info", "policy", f"{key}: {sentence}") for key, sentence in judge.rules(policy))
+    return (Result("policy", "ok", f"{policy.path} says what is allowed here; ask {policy.contact}", findings),)
 
 
 def _git_drivers() -> tuple[Result, ...]:
-    """Say where git's configuration has a driver that runs modules of the folder that git is in; empty without one."""
+    """Find git's configurations with a driver that runs modules of the folder that git is in; empty without one."""
     from envspec.review.git.setup import old_drivers
 
     try:
-        found = old_drivers(Path.cwd())
+        commands = old_drivers(Path.cwd())
     except (ToolError, OSError):
         return ()
     findings = tuple(
         Finding(
             "error", "git-driver-old", f"{file}: git's driver for locks imports what lies in a repository", remedy=fix
         )
-        for file, fix in found.items()
+        for file, fix in commands.items()
     )
     return (Result("git drivers", "ok", "any repository can run code in `git diff`", findings),) if findings else ()

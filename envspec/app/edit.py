@@ -38,8 +38,8 @@ def add(
     Raises EnvspecError, also for an edit that makes the spec a wrong one. Whatever ends the locking, the spec is then
     as it was before.
     """
-    wanted = [_check_requirement(one, conda=conda) for one in packages]
-    edited = partial(edit.add, requirements=wanted, kind="conda" if conda else "pip", target=target)
+    requirements = [_check_requirement(package, conda=conda) for package in packages]
+    edited = partial(edit.add, requirements=requirements, kind="conda" if conda else "pip", target=target)
     return _edit_and_lock(path, edited, request, no_lock=no_lock)
 
 
@@ -89,7 +89,7 @@ def _edit_and_lock(path: str, edited: EditOfText, request: LockRequest, *, no_lo
 
 
 def _read(path: str, edited: EditOfText) -> Spec:
-    """Read the spec; one that only the edit makes whole, such as by its first dependency, as it is after it."""
+    """Read the spec. A spec that only the edit completes, such as with its first dependency, is read as edited."""
     try:
         return inputs.read_spec(path)
     except SpecError:

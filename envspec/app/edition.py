@@ -17,15 +17,18 @@ def edition_findings() -> tuple[Finding, ...]:
     used."""
     if not installed_folders():
         return ()
-    found = current()
-    unused = [warning(found.note)] if found.note else []
-    return (*unused, *([note(f"facts {found.version}, from {DISTRIBUTION}")] if found.origin == DISTRIBUTION else []))
+    edition = current()
+    unused = [warning(edition.note)] if edition.note else []
+    return (
+        *unused,
+        *([note(f"facts {edition.version}, from {DISTRIBUTION}")] if edition.origin == DISTRIBUTION else []),
+    )
 
 
 def edition_document() -> dict[str, str]:
     """Name the edition, as documents do."""
-    found = current()
-    return {"version": found.version, "from": found.origin}
+    edition = current()
+    return {"version": edition.version, "from": edition.origin}
 
 
 class FactsTable(Struct, frozen=True):
@@ -41,10 +44,10 @@ def current_facts() -> tuple[Edition, int, tuple[FactsTable, ...]]:
     """Give the edition, its age in days and its tables; warn of an `envspec-facts` that isn't used."""
     from envspec.facts.reach import counts, reach
 
-    found = current()
-    if found.note:
-        warn(found.note)
+    edition = current()
+    if edition.note:
+        warn(edition.note)
     counted = [(name, until, *counts(name)) for name, until in reach().items()]
     tables = tuple(FactsTable(name, rows, until, dict(kinds)) for name, until, rows, kinds in counted)
-    age = datetime.now(timezone.utc).date() - date.fromisoformat(found.day)
-    return found, age.days, tables
+    age = datetime.now(timezone.utc).date() - date.fromisoformat(edition.day)
+    return edition, age.days, tables

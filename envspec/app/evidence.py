@@ -69,11 +69,11 @@ def keep_reports(folder: Path, results: Path, environments: Path) -> None:
             say(f"{printable(report.spec)} × {printable(report.target)}: no report is kept: {printable(why)}")
             continue
         _make(folder)
-        kept = folder / file_name(report)
+        destination = folder / file_name(report)
         text = read_plain(path).decode().replace(f"{results.absolute()}/", "RESULTS/")
         text = without_places(text, str(environments), str(Path.home()))
-        write_text(kept, text, "--evidence")
-        say(f"wrote {printable(str(kept))}")
+        write_text(destination, text, "--evidence")
+        say(f"wrote {printable(str(destination))}")
     write_tables(folder)
 
 
@@ -112,10 +112,10 @@ def _standings(folder: Path) -> tuple[list[tuple[str, Standing]], list[str]]:
             say(f"{printable(str(path))} isn't sound, so no rung is claimed for it: envspec check has the reasons")
             continue
         proved = [target for target in lock if not without_framework(target)]
-        rows += [(lock.name, one) for one in standings(lock, proved, records)]
+        rows += [(lock.name, standing) for standing in standings(lock, proved, records)]
         digests = {target.name: slice_digest(slice_of(lock, target)) for target in lock}
-        of_spec = (one for one in records if one.spec == lock.name)
-        old += [one.file for one in of_spec if one.lock_digest != digests.get(one.target)]
+        of_spec = (record for record in records if record.spec == lock.name)
+        old += [record.file for record in of_spec if record.lock_digest != digests.get(record.target)]
     return rows, old
 
 
@@ -123,15 +123,15 @@ def _reports(folder: Path) -> list[tuple[str, SmokeReport]]:
     """List the reports among the records in a folder, with their files' names."""
     recorded = {record.file for record in read_records(folder)}
     documents = ((name, read_json(read_plain(folder / name))) for name in sorted(recorded))
-    return [(name, load_report(folder / name)) for name, one in documents if one.get("kind") == REPORT]
+    return [(name, load_report(folder / name)) for name, document in documents if document.get("kind") == REPORT]
 
 
 def kept_runs(specs: Iterable[str], folder: Path | None) -> dict[tuple[str, str], SmokeReport]:
-    """Give the reports that are kept by spec and target: those in a folder, else beside each spec's own. Raises
+    """Return the stored reports by spec and target: those of a folder, else of the folder beside each spec. Raises
     InputError, StorageError."""
     folders = [folder] if folder else [project_root(path) / FOLDER for path in specs]
-    there = [one for one in dict.fromkeys(folders) if one.is_dir()]
-    return {(report.spec, report.target): report for one in there for _, report in _reports(one)}
+    existing = [path for path in dict.fromkeys(folders) if path.is_dir()]
+    return {(report.spec, report.target): report for path in existing for _, report in _reports(path)}
 
 
 def _make(folder: Path) -> None:
@@ -144,12 +144,12 @@ def _make(folder: Path) -> None:
 def standings_of(
     spec: str, lock: Lock, targets: Sequence[LockedTarget], folder: Path | None = None
 ) -> tuple[Standing, ...]:
-    """Say how far targets are proved by the records in a folder, else by those beside the spec's own. What proves
-    nothing is told. Raises InputError, StorageError."""
+    """Return how far each target is proved: by the records in a folder, else by those beside the spec. Records that
+    prove nothing are reported. Raises InputError, StorageError."""
     if folder is None:
         folder = project_root(spec) / FOLDER
-    found = standings(lock, targets, read_records(folder) if folder.is_dir() else ())
-    for one in found:
-        for file, reason in one.outdated:
-            say(f"{printable(file)} proves nothing of {one.target}: {printable(reason)}")
-    return found
+    proved = standings(lock, targets, read_records(folder) if folder.is_dir() else ())
+    for standing in proved:
+        for file, reason in standing.outdated:
+            say(f"{printable(file)} proves nothing of {standing.target}: {printable(reason)}")
+    return proved

@@ -13,18 +13,18 @@ from envspec.facts.corrections import derivation, sources_of, table
 def explanation(code: str) -> tuple[str, ...]:
     """Explain a code, or a correction of published metadata by its name. Raises InputError for any other name."""
     known = meanings()
-    found = known.get(code.strip("[]"))
-    if found is None:
+    meaning = known.get(code.strip("[]"))
+    if meaning is None:
         if lines := tuple(_of_correction(code)):
             return lines
         meant = nearest(code, tuple(known))
         hint = f"did you mean {meant}?" if meant else "`envspec explain` lists the codes"
         raise InputError(f"no finding has the code {printable(code)!r}", hint=hint)
     return (
-        f"{found.code}: {found.means}",
-        f"what to do: {found.do}",
-        f"said by {found.said_by.replace('`', '')}",
-        f"can be accepted with a reason: {found.how}" if found.how else f"can't be accepted: {found.refused}",
+        f"{meaning.code}: {meaning.means}",
+        f"what to do: {meaning.do}",
+        f"said by {meaning.said_by.replace('`', '')}",
+        f"can be accepted with a reason: {meaning.how}" if meaning.how else f"can't be accepted: {meaning.refused}",
     )
 
 

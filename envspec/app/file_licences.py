@@ -10,8 +10,8 @@ from envspec.artifacts.metadata import MetadataCache, MetadataReader, cache_key
 from envspec.artifacts.sdist.static_source import StaticReader
 from envspec.base.finding import Finding
 from envspec.base.progress import Progress
-from envspec.base.settings import load_settings
 from envspec.base.texts import without_unseen
+from envspec.configuration.settings import load_settings
 from envspec.install.collect import Paths
 from envspec.lock.model import Artifact, LockedTarget, Pin
 from envspec.net.connections import index_fetcher
@@ -50,30 +50,34 @@ def _of_pip(spec: Spec, pins: Sequence[Pin], offline: bool) -> Iterable[Stated]:
     if lacking:
         paths = collect(spec, lacking, offline=offline)
     for pin in pins:
-        told = known.get(pin)
-        if told is None and pin.is_wheel:
-            told = reader.read_file(paths[pin.index, _file(pin).file], _file(pin))
-        elif told is None:
-            told = sources.read(_file(pin), pin.name, pin.version).metadata
-        yield pin, _licence(told.licence)
+        metadata = known.get(pin)
+        if metadata is None and pin.is_wheel:
+            metadata = reader.read_file(paths[pin.index, _file(pin).file], _file(pin))
+        elif metadata is None:
+            metadata = sources.read(_file(pin), pin.name, pin.version).metadata
+        yield pin, _licence(metadata.licence)
 
 
 def _of_conda(spec: Spec, pins: Sequence[Pin], offline: bool) -> Iterable[Stated]:
     cache = MetadataCache(load_settings(os.environ).cache())
     keys = {pin: cache_key("conda licence", pin.index, _file(pin).file, str(_file(pin).sha256)) for pin in pins}
     known = {pin: cache.get(key) for pin, key in keys.items()}
-    lacking = [pin for pin, told in known.items() if told is None]
+    lacking = [pin for pin, metadata in known.items() if metadata is None]
     if lacking:
         resolver = conda_resolver(spec, os.environ, offline=offline, progress=Progress())
         platforms = {pin.index.rpartition("/")[2] for pin in lacking}
         records = records_of(resolver, lacking, platforms, "which licences conda packages have")
         for pin in lacking:
             record = records.get((pin.index, _file(pin).file))
-            found = as_pin(record) if record is not None else None
-            if found is not None and found.artifact and found.artifact.sha256 == _file(pin).sha256:
-                known[pin] = told = Metadata(pin.name, pin.version, (), (), None, found.licence)
-                cache.put(keys[pin], told)
-    return ((pin, _licence(told.licence)) for pin, told in known.items() if told is not None)
+            pin_of_record = as_pin(record) if record is not None else None
+            if (
+                pin_of_record is not None
+                and pin_of_record.artifact
+                and pin_of_record.artifact.sha256 == _file(pin).sha256
+            ):
+                known[pin] = metadata = Metadata(pin.name, pin.version, (), (), None, pin_of_record.licence)
+                cache.put(keys[pin], metadata)
+    return ((pin, _licence(metadata.licence)) for pin, metadata in known.items() if metadata is not None)
 
 
 def _file(pin: Pin) -> FoundFile:
@@ -81,5 +85,5 @@ def _file(pin: Pin) -> FoundFile:
     return FoundFile("", artifact.file, artifact.sha256, artifact.size)
 
 
-def _licence(said: str | None) -> str | None:
-    return (without_unseen(said) or None) if said else None
+def _licence(stated: str | None) -> str | None:
+    return (without_unseen(stated) or None) if stated else None

@@ -18,8 +18,8 @@ from envspec.app.policy import refuse_target
 from envspec.app.run import run_installation, tell_outcome
 from envspec.base.errors import InputError
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import load_settings, trusted_folder
 from envspec.base.storage import storage_error
+from envspec.configuration.settings import load_settings, trusted_folder
 from envspec.image.conda import link_packages
 from envspec.install.environment import Installation
 from envspec.install.environments.make import prefix_of
@@ -59,16 +59,16 @@ def fill(paths: Sequence[str], targets: Sequence[str], locks_dir: Path | None) -
             '"/opt/envspec/environments"',
         )
     chosen = list(permitted_targets(paths, targets, locks_dir))
-    found: dict[Path, int] = {}
+    sizes: dict[Path, int] = {}
     made: list[Path] = []
     with _share(settings.shared_cache, SHARED) as cache, _share(settings.shared_environments, _ENVIRONMENTS) as below:
         for spec, lock, target in chosen:
             if cache is not None:
                 pins = [pin for pin in target.fetched if pin.artifact is not None]
                 files = collect(spec, pins, into=cache).values()
-                found |= {file: file.stat().st_size for file in files if file.is_relative_to(cache)}
+                sizes |= {file: file.stat().st_size for file in files if file.is_relative_to(cache)}
                 if (build := lock.python(target)) and (file := find_build(build, cache)):
-                    found[file] = file.stat().st_size
+                    sizes[file] = file.stat().st_size
                 if any(pin.kind == "conda" for pin in target.pins) and target.inputs.platform == this_host().platform:
                     _unpack(cache, spec, target)
             if below is not None and _fits(lock, target):
@@ -76,7 +76,7 @@ def fill(paths: Sequence[str], targets: Sequence[str], locks_dir: Path | None) -
         if cache is not None:
             # a node without internet judges by them
             share(settings.cache(), cache)
-    return Filled(settings.shared_cache, len(found), sum(found.values()), tuple(made))
+    return Filled(settings.shared_cache, len(sizes), sum(sizes.values()), tuple(made))
 
 
 def permitted_targets(
@@ -127,9 +127,9 @@ def _open_to_all(folder: Path) -> None:
 def open_path(path: str | Path) -> None:
     """Have all users read a file or a folder, and enter or run it where its owner may. A link stays as it is."""
     mode = os.lstat(path).st_mode
-    wanted = mode | (0o555 if mode & stat.S_IXUSR else 0o444)
-    if not stat.S_ISLNK(mode) and wanted != mode:
-        os.chmod(path, stat.S_IMODE(wanted))
+    required = mode | (0o555 if mode & stat.S_IXUSR else 0o444)
+    if not stat.S_ISLNK(mode) and required != mode:
+        os.chmod(path, stat.S_IMODE(required))
 
 
 def _unpack(cache: Path, spec: Spec, target: LockedTarget) -> None:

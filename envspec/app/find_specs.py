@@ -22,8 +22,8 @@ def all_specs(paths: tuple[str, ...]) -> tuple[str, ...]:
     if paths:
         return tuple(dict.fromkeys(map(spec_file, paths)))
     for folder in _projects():
-        if found := _in(folder / FOLDER):
-            return tuple(map(_display_path, found))
+        if files := _in(folder / FOLDER):
+            return tuple(map(_display_path, files))
     hint = "name a spec: envspec check path/to/spec.toml"
     if (begin := next(filter(os.path.isfile, _BEGINS), None)) is not None:
         hint = f"begin one: envspec init NAME --from {begin}"
@@ -35,20 +35,20 @@ def only_spec() -> str:
 
     Raises SpecError where there is none, InputError where several might be meant.
     """
-    found = all_specs(())
-    if len(found) == 1:
-        return found[0]
+    specs = all_specs(())
+    if len(specs) == 1:
+        return specs[0]
     from envspec.app.observer import observer
 
-    chosen = observer().choose(f"there are {len(found)} specs", {os.path.basename(one)[:-5]: one for one in found})
+    chosen = observer().choose(f"there are {len(specs)} specs", {os.path.basename(spec)[:-5]: spec for spec in specs})
     if chosen is None:
-        raise InputError(f"there are {len(found)} specs: {', '.join(found)}", hint=f"name one: {found[0]}")
-    return next(one for one in found if os.path.basename(one) == f"{chosen}.toml")
+        raise InputError(f"there are {len(specs)} specs: {', '.join(specs)}", hint=f"name one: {specs[0]}")
+    return next(spec for spec in specs if os.path.basename(spec) == f"{chosen}.toml")
 
 
 def split_spec(words: Sequence[str], *, optional: bool = False) -> tuple[str, tuple[str, ...]]:
-    """Split the words of `[SPEC] PKG...`: the first is a spec where it is a path of one, or names one and packages
-    follow, which may be none where they are `optional`. Raises SpecError and InputError as `only_spec` does."""
+    """Split the words of `[SPEC] PKG...`: the first is a spec where it is a spec's path, or names a spec and packages
+    follow. With `optional`, none need follow. Raises SpecError and InputError as `only_spec` does."""
     first = words[0] if words else ""
     is_path = first.endswith(".toml") or (os.path.exists(first) and os.sep in first)
     if is_path or ((len(words) > 1 or optional) and spec_file(first) != first) or (words and not first):
@@ -57,7 +57,7 @@ def split_spec(words: Sequence[str], *, optional: bool = False) -> tuple[str, tu
 
 
 def spec_file(given: str) -> str:
-    """Give the file that a spec's path, folder or bare name means; what means none comes back as it is.
+    """Return the file that a spec's path, folder or bare name means. Any other text comes back unchanged.
 
     A folder means its only spec, or the only one of its specs/. A bare name means specs/NAME.toml here, or in a folder
     above within the same git repository. Raises SpecError for a folder with several specs.
@@ -72,19 +72,19 @@ def spec_file(given: str) -> str:
         if path.exists() or path.name != given or given.endswith(".toml"):
             return given
         for folder in _projects():
-            if (found := folder / FOLDER / f"{given}.toml").is_file():
-                return _display_path(found)
+            if (file := folder / FOLDER / f"{given}.toml").is_file():
+                return _display_path(file)
     except (OSError, ValueError):
         pass  # reading it says what is wrong with it
     return given
 
 
 def _only(folder: Path) -> str:
-    found = _in(folder / FOLDER) or _in(folder)
-    if len(found) > 1:
-        message = f"the folder has {len(found)} specs: {', '.join(path.name for path in found)}"
-        raise SpecError(message, hint=f"choose one: {found[0]}", place=Place(str(folder)))
-    return str(found[0]) if found else str(folder)
+    specs = _in(folder / FOLDER) or _in(folder)
+    if len(specs) > 1:
+        message = f"the folder has {len(specs)} specs: {', '.join(path.name for path in specs)}"
+        raise SpecError(message, hint=f"choose one: {specs[0]}", place=Place(str(folder)))
+    return str(specs[0]) if specs else str(folder)
 
 
 def _in(folder: Path) -> list[Path]:

@@ -28,9 +28,9 @@ from envspec.spec.model import Spec
 
 
 def merge_lock(base: Path, ours: Path, theirs: Path) -> tuple[str, ...]:
-    """Merge a lock into OURS: as git does, or by package where that leaves a conflict or no lock, and where a side has
-    other targets: lines that a side wrote for a new one lack what the other changed in all. Gives what stands in the
-    way, and OURS gets conflict markers then. Raises StorageError, ToolError."""
+    """Merge a lock into OURS: by lines as git does, or by package where that leaves a conflict or no lock, and where a
+    side has other targets: the lines of a new target lack the other side's changes of all targets. Return the
+    obstacles; with any, OURS gets conflict markers. Raises StorageError, ToolError."""
     text, conflicts = by_line(base, ours, theirs, Path.cwd())
     problems: tuple[str, ...] = ()
     clean = not conflicts and _is_lock(text)
@@ -54,19 +54,19 @@ def merge_lock(base: Path, ours: Path, theirs: Path) -> tuple[str, ...]:
     return problems
 
 
-def merge_of_conflict(path: Path, found: LockConflict) -> Merged:
-    """Merge by package the two sides of a lock that git left in conflict. Raises `found` where git doesn't keep both,
-    with another hint, and LockError for a side that can't be used."""
+def merge_of_conflict(path: Path, conflict: LockConflict) -> Merged:
+    """Merge by package the two sides of a lock that git left in conflict. Raises `conflict`, with another hint, where
+    git doesn't keep both, and LockError for a side that can't be used."""
     try:
         sides = sides_of_conflict(path)
     except EnvspecError:
         sides = None  # not git's, or no git
     if sides is None:
-        found.hint = (
+        conflict.hint = (
             f"git doesn't keep the sides any more: bring the conflict back (git checkout -m -- {path}), or take a"
             f" commit's lock (git checkout COMMIT -- {path}), then run `envspec lock`"
         )
-        raise found
+        raise conflict
     base, ours, theirs = (side and text_of(side, path) for side in sides)
     return merge(
         _read(base, f"{path} (the common ancestor)") if base else None,
@@ -79,7 +79,7 @@ def spec_of(folder: PurePosixPath) -> str:
     """Find the spec of a lock's folder: in specs/ beside locks/, by its file's name or the one that it gives."""
     usual = Path(folder.parent.parent, "specs", f"{folder.name}.toml")
     named = re.compile(rf"^name *= *[\"']{re.escape(folder.name)}[\"']", re.MULTILINE)
-    given = (one for one in sorted(usual.parent.glob("*.toml")) if named.search(_text_of(one)))
+    given = (candidate for candidate in sorted(usual.parent.glob("*.toml")) if named.search(_text_of(candidate)))
     return printable(str(usual if usual.is_file() else next(given, usual)))
 
 
@@ -134,39 +134,39 @@ def set_up(program: Sequence[str] | None, *, for_user: bool) -> Path:
 
 def unreviewed_locks(base: str, specs: Collection[str], reviewed: Collection[str]) -> Iterator[tuple[str, str]]:
     """List a repository's locks that differ in HEAD from a commit and are shown by no review of a spec: their paths
-    from its top, and what happened to each. A lock that went with its spec is one, and one that stays without, which
-    pip goes on reading.
+    from its top, and what happened to each. A lock that was removed with its spec counts, and so does a lock that stays
+    without its spec: pip goes on reading it.
 
     `specs` are those of this job, `reviewed` the locks that it has shown; a lock whose spec is another's job is left to
     that. Raises ToolError.
     """
     top = work_tree(Path.cwd()) or Path.cwd()
-    shown, own = ({os.path.relpath(one, top) for one in paths} for paths in (reviewed, specs))
+    shown, own = ({os.path.relpath(place, top) for place in paths} for paths in (reviewed, specs))
     commit = _commit(base, top)
     was = set(git_output(["ls-tree", "-r", "-z", "--name-only", commit], top).split("\0"))
-    told: set[str] = set()
+    reported: set[str] = set()
     for path in _changed_files(commit, top, ":(glob)**/locks/*/**"):
         parts = path.split("/")
         at = max(at for at in range(len(parts) - 2) if parts[at] == "locks")
         lock = "/".join([*parts[: at + 2], "envspec.lock"])
-        others = {"/".join([*parts[:at], *folder, f"{parts[at + 1]}.toml"]) for folder in (("specs",), ())} - own
+        other_specs = {"/".join([*parts[:at], *folder, f"{parts[at + 1]}.toml"]) for folder in (("specs",), ())} - own
         # one that moved here along with the change is read by no other job
-        others = {one for one in others if one in was or lock not in was}
+        other_specs = {other_spec for other_spec in other_specs if other_spec in was or lock not in was}
         if not os.path.lexists(top / lock):
             what = "was removed" if path == lock else ""
-        elif lock in shown or any(os.path.lexists(top / one) for one in others):
+        elif lock in shown or any(os.path.lexists(top / other_spec) for other_spec in other_specs):
             what = ""
         else:
             what = "changed, itself or a file beside it, and no review of a spec shows it"
-        if what and lock not in told:
-            told.add(lock)
+        if what and lock not in reported:
+            reported.add(lock)
             yield lock, what
 
 
 def changed_places(base: str, specs: Collection[str]) -> Iterator[tuple[str, int]]:
-    """List what specs have envspec read beside their locks, and differs in HEAD from a commit: the paths of files and
-    folders from the repository's top, with how many files changed there. Specs that can't be read have no more than
-    themselves: `check` says why. Raises ToolError.
+    """List the files and folders that specs have envspec read beside their locks and that HEAD changed since a commit:
+    paths from the repository's top, each with the number of changed files. A spec that can't be read counts alone:
+    `check` says why. Raises ToolError.
     """
     top = work_tree(Path.cwd()) or Path.cwd()
     places = {top / ALLOWED_SIGNERS, *map(Path, specs)}
@@ -174,7 +174,7 @@ def changed_places(base: str, specs: Collection[str]) -> Iterator[tuple[str, int
         with suppress(EnvspecError):
             places |= set(_places_of(inputs.read_edit(path, read_bytes(path).decode("utf-8", "replace"))))
     changed = _changed_files(_commit(base, top), top)
-    for place in sorted({os.path.relpath(one, top) for one in places}):
+    for place in sorted({os.path.relpath(file, top) for file in places}):
         if count := sum(f"{path}/".startswith(f"{place}/") for path in changed):
             yield place, count
 

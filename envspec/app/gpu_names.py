@@ -15,38 +15,38 @@ KnownGpu: TypeAlias = "tuple[Gpu, Capability]"
 
 def known_gpus(names: Iterable[str], option: str = "--gpu: ") -> tuple[Gpu, ...]:
     """Look up the GPUs that the names stand for, each once. Raises InputError for a name that the tables don't have."""
-    found: dict[Gpu, None] = {}
+    known: dict[Gpu, None] = {}
     for name in names:
         meant = gpus.find(name)
         if not meant:
             raise unknown_gpu(name, option)
-        found.update(dict.fromkeys(meant))
-    return tuple(found)
+        known.update(dict.fromkeys(meant))
+    return tuple(known)
 
 
 def find_gpus(names: Iterable[str], arch: str | None) -> tuple[KnownGpu, ...]:
     """Look up GPUs with their capabilities: all, or those of these names and of this architecture. Raises
     InputError."""
-    found = known_gpus(names, option="") or gpus.products()
+    chosen = known_gpus(names, option="") or gpus.products()
     if arch is not None:
-        wanted = _architectures(arch)
-        found = tuple(gpu for gpu in found if gpu.architecture in wanted)
-        if not found:
+        architectures = _architectures(arch)
+        chosen = tuple(gpu for gpu in chosen if gpu.architecture in architectures)
+        if not chosen:
             raise InputError(f"none of these GPUs has the architecture {arch}", hint="leave out --arch")
-    return tuple((gpu, gpus.capabilities()[gpu.capability]) for gpu in found)
+    return tuple((gpu, gpus.capabilities()[gpu.capability]) for gpu in chosen)
 
 
 def _architectures(name: str) -> set[str]:
     """Look up the architectures of a name: "blackwell" includes "Blackwell Ultra". Raises InputError."""
     known = dict.fromkeys(capability.architecture for capability in gpus.capabilities().values())
-    asked = " ".join(name.lower().replace("-", " ").replace("_", " ").split()).replace("ada lovelace", "ada")
-    found = {known_name for known_name in known if asked and f"{known_name.lower()} ".startswith(f"{asked} ")}
-    if not found:
-        near = nearest(asked, [known_name.lower() for known_name in known])
+    spelling = " ".join(name.lower().replace("-", " ").replace("_", " ").split()).replace("ada lovelace", "ada")
+    matches = {known_name for known_name in known if spelling and f"{known_name.lower()} ".startswith(f"{spelling} ")}
+    if not matches:
+        near = nearest(spelling, [known_name.lower() for known_name in known])
         listed = ", ".join(known_name.lower() for known_name in known)
         message = f'--arch: unknown architecture "{printable(name)}"'
         raise InputError(message, hint=f'did you mean "{near}"?' if near else f"known architectures: {listed}")
-    return found
+    return matches
 
 
 def unknown_gpu(name: str, option: str = "--gpu: ") -> InputError:
@@ -77,9 +77,9 @@ def explain_unknown(name: str) -> tuple[str, str]:
     if machine := gpus.machine(name):
         write = f'write "{machine.gpu}", the GPU that it has' if machine.gpu else 'name its GPU, such as "H100"'
         return f'"{shown}" is a machine type of {machine.cloud}, not a GPU', f"{write}; `envspec gpus` lists the names"
-    near = [f'"{one}"' for one in gpus.nearest(name)]
+    near = [f'"{candidate}"' for candidate in gpus.nearest(name)]
     if gpus.meanings(name):
         return f'"{shown}" is the name of several GPUs', f"name one: {', '.join(near[:-1])} or {near[-1]}"
     meant = f"did you mean {' or '.join([', '.join(near[:-1]), near[-1]] if near[1:] else near)}? " if near else ""
-    way = 'of a newer GPU, name the compute capability ("sm_90"); `envspec gpus` lists the names'
-    return f'unknown GPU "{shown}"', f"{meant}{way[0].upper() if near else way[0]}{way[1:]}"
+    suggestion = 'of a newer GPU, name the compute capability ("sm_90"); `envspec gpus` lists the names'
+    return f'unknown GPU "{shown}"', f"{meant}{suggestion[0].upper() if near else suggestion[0]}{suggestion[1:]}"

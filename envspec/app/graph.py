@@ -60,9 +60,9 @@ class Step(Struct, frozen=True):
     @staticmethod
     def of(edge: Edge, graph: Graph) -> Step:
         if edge.source is None:
-            return Step(None, None, None, edge.told)
+            return Step(None, None, None, edge.text)
         pin = graph.pins[edge.source]
-        return Step(pin.kind, pin.name, pin.version.partition("+")[0], edge.told)
+        return Step(pin.kind, pin.name, pin.version.partition("+")[0], edge.text)
 
 
 class Explanation(Struct, frozen=True):
@@ -96,23 +96,23 @@ def _answer(target: LockedTarget, package: str, limit: int) -> Explanation:
     if not nodes:
         return Explanation((), ())
     graph = Graph.of(target)
-    found = graph.paths_to(package, limit + 1)
+    paths = graph.paths_to(package, limit + 1)
     return Explanation(
         tuple(ExplainedPackage.of(graph.pins[node]) for node in nodes),
-        tuple(tuple(Step.of(edge, graph) for edge in path) for path in found[:limit]),
-        len(found) > limit,
+        tuple(tuple(Step.of(edge, graph) for edge in path) for path in paths[:limit]),
+        len(paths) > limit,
     )
 
 
 def _missing_package(package: str, lock: Lock, chosen: tuple[LockedTarget, ...]) -> AnswerNo:
     elsewhere = [target.name for target in lock if packages_of_name(target.pins, package)]
-    asked = printable(package)
+    shown = printable(package)
     if elsewhere:
         return AnswerNo(
-            f"{asked} isn't locked for {', '.join(target.name for target in chosen)}",
+            f"{shown} isn't locked for {', '.join(target.name for target in chosen)}",
             hint=f"it is locked for {', '.join(elsewhere)}",
         )
-    return AnswerNo(f"{asked} isn't in the lock of {lock.name}", hint=inputs.did_you_mean(package, lock))
+    return AnswerNo(f"{shown} isn't in the lock of {lock.name}", hint=inputs.did_you_mean(package, lock))
 
 
 class Branch(Struct, frozen=True):
@@ -172,7 +172,7 @@ def _branches(target: LockedTarget, package: str | None, depth: int | None, *, i
             name=pin.name,
             version=pin.version,
             extras=() if inverse or tree.edge is None else _extras(tree.edge),
-            requirement=None if tree.edge is None else tree.edge.told,
+            requirement=None if tree.edge is None else tree.edge.text,
             condition="" if tree.edge is None else _condition(tree.edge),
             direct=tree.node in direct,
             repeated=tree.repeated,

@@ -44,10 +44,12 @@ def of_imports(spec: Spec, lock: Lock) -> tuple[Finding, ...]:
     imports = read_imports(root)
     known = declarations(read_repository(root)) if imports else {}
     recall = recall_paths(spec, os.environ)
-    found = [
-        replace(one, targets=(target.name,)) for target in lock for one in _lacking(target, imports, known, recall)
+    findings = [
+        replace(finding, targets=(target.name,))
+        for target in lock
+        for finding in _lacking(target, imports, known, recall)
     ]
-    return merge_targets(found, [target.name for target in lock])
+    return merge_targets(findings, [target.name for target in lock])
 
 
 def _lacking(
@@ -57,21 +59,21 @@ def _lacking(
     recall: Callable[[Pin], frozenset[str] | None],
 ) -> Iterator[Finding]:
     brought = _modules_of(target, recall)
-    lacking = [one for one in imports if not brought.has(one.module)]
-    for one in lacking:
-        if one.files:
-            is_torch = one.module == "torch" and target.inputs.cuda is not None
+    lacking = [imported for imported in imports if not brought.has(imported.module)]
+    for imported in lacking:
+        if imported.files:
+            is_torch = imported.module == "torch" and target.inputs.cuda is not None
             what = "a CUDA target has none" if is_torch else _NONE
-            package, places = find_declaration(one.module, known) or (None, ())
-            told = f"{package} is declared in {few(places, 3)}" if package else "no file declares it"
-            if not package and one.module in FAMILY:
+            package, places = find_declaration(imported.module, known) or (None, ())
+            declared = f"{package} is declared in {few(places, 3)}" if package else "no file declares it"
+            if not package and imported.module in FAMILY:
                 # a module that envspec knows is no guess by a name
-                package = one.module
-            by = f"{one.module} is imported by {plural(len(one.files), 'file')} ({few(one.files, 3)})"
-            message = f"{by}, and {what}; {told}"
+                package = imported.module
+            by = f"{imported.module} is imported by {plural(len(imported.files), 'file')} ({few(imported.files, 3)})"
+            message = f"{by}, and {what}; {declared}"
             yield Finding("error", "cuda-without-torch" if is_torch else "import-unlocked", message, package=package)
     for kind, where in (("guarded", "in a try-block or a function"), ("aside", "in tests, examples or docs")):
-        names = [one.module for one in lacking if not one.files and kind == _kind(one)]
+        names = [imported.module for imported in lacking if not imported.files and kind == _kind(imported)]
         if names:
             yield Finding("info", "import-optional", f"imported only {where}, and {_NONE}: {few(names, 20)}")
 
@@ -79,8 +81,8 @@ def _lacking(
 _NONE = "no package of the lock brings it"
 
 
-def _kind(one: Import) -> str:
-    return "guarded" if one.guarded else "aside"
+def _kind(imported: Import) -> str:
+    return "guarded" if imported.guarded else "aside"
 
 
 def _modules_of(target: LockedTarget, recall: Callable[[Pin], frozenset[str] | None]) -> _Brought:

@@ -89,41 +89,48 @@ class NewSpec(Struct, frozen=True):
     @property
     def lock(self) -> str:
         """The command that locks it, with the versions of the lock beside its file, where that one's tool left one."""
-        begun = [Path(one.file) for one in self.sources if one.aside is None]
-        found = (path.with_name(lock) for lock, of in PINS.items() for path in begun if path.name == of)
-        lock = next((one for one in found if one.is_file()), None)
+        begun = [Path(source.file) for source in self.sources if source.aside is None]
+        locks = (path.with_name(lock) for lock, of in PINS.items() for path in begun if path.name == of)
+        lock = next((path for path in locks if path.is_file()), None)
         return f"envspec lock {self.path}" + (f" --pins-from {shlex.quote(str(lock))}" if lock else "")
 
     def for_this_machine(self) -> str | None:
         """Give the command that writes it for this machine's GPUs; None for a spec with CUDA or a machine without."""
-        words = "" if any(one.cuda for one in self.targets) else options_of(hardware_of(gather_hardware()))
+        words = "" if any(target.cuda for target in self.targets) else options_of(hardware_of(gather_hardware()))
         return f"envspec init {self.name} {words} -o {self.path} --force" if words else None
 
 
-def write_spec(asked: InitRequest, ask: Callable[[tuple[str, ...], str | None], Machine] | None) -> NewSpec:
+def write_spec(request: InitRequest, ask: Callable[[tuple[str, ...], str | None], Machine] | None) -> NewSpec:
     """Write a spec, and warn of what it can't hold. `ask` lets the user name GPUs and driver where nothing does, and
     is given what this machine has. Raises InputError, SpecError."""
-    name = asked.name if "/" in asked.name else asked.name.removesuffix(".toml")
-    path = _path(name, asked.output, asked.force)
-    gpus, driver, cuda = tuple(dict.fromkeys(asked.gpus)), asked.driver, asked.cuda
+    name = request.name if "/" in request.name else request.name.removesuffix(".toml")
+    path = _path(name, request.output, request.force)
+    gpus, driver, cuda = tuple(dict.fromkeys(request.gpus)), request.driver, request.cuda
     known_gpus(gpus)
-    refuse_odd(asked.python, asked.platforms, None if cuda == "cpu" else cuda, driver, asked.glibc)
-    sources = _sources(asked)
-    draft = _draft(sources, asked)
+    refuse_odd(request.python, request.platforms, None if cuda == "cpu" else cuda, driver, request.glibc)
+    sources = _sources(request)
+    draft = _draft(sources, request)
     if ask and not (gpus or cuda or driver or draft.cuda or draft.cuda_bounds or draft.targets):
         here = hardware_of(gather_hardware())
         gpus, driver = ask(here.gpus, here.driver)
-    machines = Machines(tuple(dict.fromkeys(asked.platforms)), cuda, gpus, driver, asked.glibc)
+    machines = Machines(tuple(dict.fromkeys(request.platforms)), cuda, gpus, driver, request.glibc)
     draft = on_machines(draft, machines)
     parse = partial(inputs.read_edit, path)
-    began = ", ".join(one.file for one in sources if one.aside is None) or (asked.prefix and str(asked.prefix))
-    pythons = [asked.python] if asked.python else _pythons(draft)
+    began = ", ".join(source.file for source in sources if source.aside is None) or (
+        request.prefix and str(request.prefix)
+    )
+    pythons = [request.python] if request.python else _pythons(draft)
     heading = Heading(path, name, pythons[0], began or None, f"./{SCHEMA}")
     # what of the file no spec can hold is told apart from what is wrong with the command line
-    draft = make_parseable(lambda one: render(one, heading, one.targets or (CPU,)), draft, parse)
-    chosen = choose(draft, machines, pythons, lambda one, made: parse(render(one, heading, made)))
+    draft = make_parseable(lambda candidate: render(candidate, heading, candidate.targets or (CPU,)), draft, parse)
+    chosen = choose(draft, machines, pythons, lambda candidate, made: parse(render(candidate, heading, made)))
     draft = replace(draft, notes=(*draft.notes, *chosen.notes, *_of_build(chosen.python, draft)))
-    says = {key: f"{one.file} says so" for one in reversed(sources) for key in ("python", "cuda") if _says(one, key)}
+    says = {
+        key: f"{source.file} says so"
+        for source in reversed(sources)
+        for key in ("python", "cuda")
+        if _says(source, key)
+    }
     text = render(draft, replace(heading, python=chosen.python, why={**says, **chosen.why}), chosen.targets)
     parse(text)
     write_text(path, text)
@@ -136,20 +143,28 @@ def write_spec(asked: InitRequest, ask: Callable[[tuple[str, ...], str | None], 
     return NewSpec(path, name, draft, chosen.targets, sources)
 
 
-def _sources(asked: InitRequest) -> tuple[Declaration, ...]:
+def _sources(request: InitRequest) -> tuple[Declaration, ...]:
     """Read what the spec begins with, the files that count first. Raises InputError."""
-    if asked.begun and asked.prefix:
+    if request.begun and request.prefix:
         raise InputError("--from and --from-prefix both say what the spec begins with", hint="give one of them")
-    found: dict[str, Declaration] = {}
-    for path in asked.begun:
+    declarations_by_file: dict[str, Declaration] = {}
+    for path in request.begun:
         if path.is_dir():
-            new = {one.file: one for one in read_repository(path)}
+            new = {declaration.file: declaration for declaration in read_repository(path)}
             # a file that counts in one folder does, whatever another one says
-            found |= {file: one for file, one in new.items() if one.aside is None or file not in found}
+            declarations_by_file |= {
+                file: declaration
+                for file, declaration in new.items()
+                if declaration.aside is None or file not in declarations_by_file
+            }
         else:
-            found[str(path)] = Declaration(str(path), read_draft(path))
-    itself = {canonical_name(one.draft.name) for one in found.values() if one.draft.name and one.aside != PART}
-    return tuple(_without_itself(one, itself) for one in found.values())
+            declarations_by_file[str(path)] = Declaration(str(path), read_draft(path))
+    itself = {
+        canonical_name(declaration.draft.name)
+        for declaration in declarations_by_file.values()
+        if declaration.draft.name and declaration.aside != PART
+    }
+    return tuple(_without_itself(declaration, itself) for declaration in declarations_by_file.values())
 
 
 def _without_itself(source: Declaration, names: Iterable[str]) -> Declaration:
@@ -162,100 +177,119 @@ def _without_itself(source: Declaration, names: Iterable[str]) -> Declaration:
     return replace(source, draft=draft)
 
 
-def _draft(sources: Sequence[Declaration], asked: InitRequest) -> Draft:
+def _draft(sources: Sequence[Declaration], request: InitRequest) -> Draft:
     """Return what the spec begins with. Raises InputError for files or a prefix that ask for nothing, and for files
     that contradict each other."""
-    if asked.prefix is not None:
+    if request.prefix is not None:
         from envspec.draft.prefix import read_prefix
 
-        draft = read_prefix(asked.prefix)
+        draft = read_prefix(request.prefix)
         if not (draft.pip or draft.conda):
-            raise InputError("nothing is installed there", place=Place(str(asked.prefix)))
-        return _of_day(draft, asked)
-    if not asked.begun:
-        return _of_day(Draft(pip=("torch",)), asked)
-    counting = [one for one in sources if one.aside is None]
+            raise InputError("nothing is installed there", place=Place(str(request.prefix)))
+        return _of_day(draft, request)
+    if not request.begun:
+        return _of_day(Draft(pip=("torch",)), request)
+    counting = [declaration for declaration in sources if declaration.aside is None]
     if len(sources) > 1:
-        for one in counting:
-            say(f"from {printable(one.file)}: {one.gives or 'nothing'}")
-    draft = join(counting, _files_that_count(counting, asked))
-    offered = [one for one in sources if one.aside is not None and _adds(one.draft, draft)]
-    folder = next((one for one in asked.begun if one.is_dir()), None)
+        for declaration in counting:
+            say(f"from {printable(declaration.file)}: {declaration.gives or 'nothing'}")
+    draft = join(counting, _files_that_count(counting, request))
+    offered = [
+        declaration for declaration in sources if declaration.aside is not None and _adds(declaration.draft, draft)
+    ]
+    folder = next((path for path in request.begun if path.is_dir()), None)
     if not (draft.pip or draft.own or draft.conda or draft.project or draft.targets):
         imports = _of_imports(folder, sources, draft) if folder and not offered else []
         for note in (*draft.notes, *imports):
             warn(printable(str(note)))
-        place = Place(str(asked.begun[0]))
-        raise InputError("it asks for no package", hint=_ways_to_begin(asked, offered), place=place)
+        place = Place(str(request.begun[0]))
+        raise InputError("it asks for no package", hint=_ways_to_begin(request, offered), place=place)
     notes = [
-        Note(f"not taken, since {one.aside}: {one.gives} (--from {shlex.quote(one.file)})", Place(one.file))
-        for one in offered
+        Note(
+            f"not taken, since {declaration.aside}: {declaration.gives} (--from {shlex.quote(declaration.file)})",
+            Place(declaration.file),
+        )
+        for declaration in offered
     ]
     if folder:
-        notes += [*_of_imports(folder, sources, draft), *_of_age(folder, draft, asked)]
-    return _of_day(replace(draft, notes=(*draft.notes, *notes)), asked)
+        notes += [*_of_imports(folder, sources, draft), *_of_age(folder, draft, request)]
+    return _of_day(replace(draft, notes=(*draft.notes, *notes)), request)
 
 
-def _ways_to_begin(asked: InitRequest, offered: Sequence[Declaration]) -> str:
+def _ways_to_begin(request: InitRequest, offered: Sequence[Declaration]) -> str:
     """Return what a user whose files ask for nothing may begin with: a part of the repository with all its files (one
     that bears its name first), a file that is only offered, nothing."""
     parts = {
-        str(folder / Path(one.file).relative_to(folder).parts[0])
-        for folder in asked.begun
-        for one in offered
-        if one.aside == PART and Path(one.file).is_relative_to(folder)
+        str(folder / Path(declaration.file).relative_to(folder).parts[0])
+        for folder in request.begun
+        for declaration in offered
+        if declaration.aside == PART and Path(declaration.file).is_relative_to(folder)
     }
-    names = {folder.resolve().name.lower() for folder in asked.begun}
-    ways = sorted(parts, key=lambda one: (Path(one).name.lower() not in names, one)) or [one.file for one in offered]
-    listed = ", or ".join(f"--from {shlex.quote(one)}" for one in ways)
+    names = {folder.resolve().name.lower() for folder in request.begun}
+    suggestions = sorted(parts, key=lambda path: (Path(path).name.lower() not in names, path)) or [
+        declaration.file for declaration in offered
+    ]
+    listed = ", or ".join(f"--from {shlex.quote(path)}" for path in suggestions)
     if listed:
         return f"begin with a part of it: {listed}" if parts else f"take what is only offered: {listed}"
-    return f"a blank spec: `envspec init {asked.name}`, then `envspec add`"
+    return f"a blank spec: `envspec init {request.name}`, then `envspec add`"
 
 
 def _of_imports(folder: Path, sources: Sequence[Declaration], draft: Draft) -> list[Note]:
     """Tell what a repository's own sources import and the new spec doesn't ask for."""
-    asked = {requirement_name(one.rpartition("::")[2]) for one in (*draft.pip, *draft.own, *draft.conda)}
+    names = {
+        requirement_name(requirement.rpartition("::")[2]) for requirement in (*draft.pip, *draft.own, *draft.conda)
+    }
     known, notes, nowhere = declarations(sources), [], []
-    for one in read_imports(folder):
-        if not one.files or is_brought(one.module, asked):
+    for imported in read_imports(folder):
+        if not imported.files or is_brought(imported.module, names):
             continue
-        by = f"{one.module} is imported by {plural(len(one.files), 'file')} ({one.files[0]})"
-        if found := find_declaration(one.module, known):
-            notes.append(Note(f"{by} and the spec doesn't ask for it; {found[0]} is declared in {few(found[1], 3)}"))
+        by = f"{imported.module} is imported by {plural(len(imported.files), 'file')} ({imported.files[0]})"
+        if declared := find_declaration(imported.module, known):
+            notes.append(
+                Note(f"{by} and the spec doesn't ask for it; {declared[0]} is declared in {few(declared[1], 3)}")
+            )
         else:
-            nowhere.append(f"{one.module} ({plural(len(one.files), 'file')})")
+            nowhere.append(f"{imported.module} ({plural(len(imported.files), 'file')})")
     if nowhere:
         text = f"imported, and declared nowhere: {few(nowhere, 30)}; another package may bring it"
         notes.append(Note(f"{text}: `envspec check --imports` says so after `envspec lock`"))
     return notes
 
 
-def _files_that_count(sources: Sequence[Declaration], asked: InitRequest) -> tuple[str, ...]:
+def _files_that_count(sources: Sequence[Declaration], request: InitRequest) -> tuple[str, ...]:
     """Return the files that count where files contradict each other: those that the user names, and chooses at a
     terminal. Raises SpecError for each contradiction that nothing decides."""
-    preferred = [str(one) for one in asked.prefer]
-    files = {one.file: one.draft for one in sources}
-    if unknown := [one for one in preferred if one not in files]:
+    preferred = [str(path) for path in request.prefer]
+    files = {source.file: source.draft for source in sources}
+    if unknown := [path for path in preferred if path not in files]:
         raise InputError(f"--prefer {unknown[0]}: the spec doesn't begin with it", hint=f"one of {', '.join(files)}")
-    decided = {"--python": asked.python, "--cuda": asked.cuda}
+    decided = {"--python": request.python, "--cuda": request.cuda}
     left: dict[tuple[str, ...], list[Contradiction]] = {}
-    for found in contradictions(files):
-        if not decided.get(found.option) and not any(one in found.said for one in preferred):
-            left.setdefault((found.option, *found.said), []).append(found)
+    for contradiction in contradictions(files):
+        if not decided.get(contradiction.option) and not any(path in contradiction.said for path in preferred):
+            left.setdefault((contradiction.option, *contradiction.said), []).append(contradiction)
     errors = []
-    for (option, *between), several in left.items():
-        told = few([f"{one.about} ({', '.join(map(printable, one.said.values()))})" for one in several], 8)
-        message = f"{' and '.join(map(printable, between))} contradict each other: {told}"
-        said = dict.fromkeys(several[0].said.values())
+    for (option, *between), alike in left.items():
+        listed = few(
+            [
+                f"{contradiction.about} ({', '.join(map(printable, contradiction.said.values()))})"
+                for contradiction in alike
+            ],
+            8,
+        )
+        message = f"{' and '.join(map(printable, between))} contradict each other: {listed}"
+        stated = dict.fromkeys(alike[0].said.values())
         # a target has one CUDA, and no bound
-        single = [one for one in said if option != "--cuda" or re.fullmatch(r"[0-9]+\.[0-9]+", one)] or ["VERSION"]
+        single = [value for value in stated if option != "--cuda" or re.fullmatch(r"[0-9]+\.[0-9]+", value)] or [
+            "VERSION"
+        ]
         values = between if option == "--prefer" else single
-        choices = {one: several[0].said[one] for one in between} if option == "--prefer" else {}
+        choices = {file: alike[0].said[file] for file in between} if option == "--prefer" else {}
         if choices and (answer := observer().choose(f"{message}; which file counts?", choices)):
             preferred.append(answer)
             continue
-        errors.append(SpecError(message, hint=", or ".join(f"{option} {shlex.quote(one)}" for one in values)))
+        errors.append(SpecError(message, hint=", or ".join(f"{option} {shlex.quote(value)}" for value in values)))
     if errors:
         raise together(errors)
     return tuple(preferred)
@@ -266,23 +300,27 @@ def _says(source: Declaration, key: str) -> bool:
 
 
 def _adds(offered: Draft, draft: Draft) -> bool:
-    """Say whether a file that is only offered asks for a package that the spec doesn't have."""
-    known = {requirement_name(one) for one in (*draft.pip, *draft.own, *draft.conda)}
-    return any(requirement_name(one) not in known for one in (*offered.pip, *offered.own, *offered.conda))
+    """Return whether a file that is only offered asks for a package that the spec doesn't have."""
+    known = {requirement_name(requirement) for requirement in (*draft.pip, *draft.own, *draft.conda)}
+    return any(
+        requirement_name(requirement) not in known for requirement in (*offered.pip, *offered.own, *offered.conda)
+    )
 
 
-def _of_day(draft: Draft, asked: InitRequest) -> Draft:
+def _of_day(draft: Draft, request: InitRequest) -> Draft:
     """Return the draft with the day that --as-of means. Raises InputError, ToolError."""
-    if asked.as_of is None:
+    if request.as_of is None:
         return draft
-    if re.match(r"\d{4}-\d{2}-\d{2}", asked.as_of):
-        return replace(draft, exclude_newer=asked.as_of)
-    folder = next((one if one.is_dir() else one.parent for one in asked.begun), Path())
-    if asked.as_of.startswith("-"):
-        raise InputError(f"--as-of {asked.as_of} is neither a day nor a revision", hint="for example 2024-02-15, HEAD")
-    moment = _commit_moment(asked.as_of, folder)
+    if re.match(r"\d{4}-\d{2}-\d{2}", request.as_of):
+        return replace(draft, exclude_newer=request.as_of)
+    folder = next((path if path.is_dir() else path.parent for path in request.begun), Path())
+    if request.as_of.startswith("-"):
+        raise InputError(
+            f"--as-of {request.as_of} is neither a day nor a revision", hint="for example 2024-02-15, HEAD"
+        )
+    moment = _commit_moment(request.as_of, folder)
     if not moment:
-        raise InputError(f"{folder} has no revision {asked.as_of}", hint="name a day, such as 2024-02-15")
+        raise InputError(f"{folder} has no revision {request.as_of}", hint="name a day, such as 2024-02-15")
     return replace(draft, exclude_newer=moment.strftime("%Y-%m-%dT%H:%M:%SZ"))
 
 
@@ -292,10 +330,10 @@ def _commit_moment(revision: str, folder: Path) -> datetime | None:
     return datetime.fromtimestamp(int(seconds), timezone.utc) if seconds else None
 
 
-def _of_age(folder: Path, draft: Draft, asked: InitRequest) -> list[Note]:
+def _of_age(folder: Path, draft: Draft, request: InitRequest) -> list[Note]:
     """Tell of a repository without a commit for a year that today's releases may not be its own."""
     moment = None
-    if not (asked.as_of or draft.exclude_newer):
+    if not (request.as_of or draft.exclude_newer):
         with suppress(EnvspecError):
             moment = _commit_moment("HEAD", folder)
     if moment is None or datetime.now(timezone.utc) - moment < timedelta(days=365):
@@ -305,22 +343,26 @@ def _of_age(folder: Path, draft: Draft, asked: InitRequest) -> list[Note]:
 
 
 def _pythons(draft: Draft) -> list[str]:
-    """List the Pythons that the files allow, as a spec writes them: those first that envspec knows builds of, and that
-    most packages have wheels for. By the day up to which releases count, these had been out for a year. Raises
-    InputError where there are none."""
+    """List the Pythons that the files allow, as a spec writes them. Pythons with known builds, and with wheels of most
+    packages, lead: they were out for a year on the last day whose releases count. Raises InputError where there are
+    none."""
     day = draft.day or "9999"
     year_before = f"{int(day[:4]) - 1:04}{day[4:]}"
-    out = [one for one, released in _PYTHONS.items() if released < day] or list(_PYTHONS)
-    every = sorted(out, key=lambda one: _PYTHONS[one] > year_before)
+    out = [minor for minor, released in _PYTHONS.items() if released < day] or list(_PYTHONS)
+    every = sorted(out, key=lambda minor: _PYTHONS[minor] > year_before)
     exact = draft.python and (f"=={draft.python}" if draft.python.count(".") > 1 else f"=={draft.python}.*")
-    asked = ",".join(filter(None, (draft.requires_python, exact)))
-    fitting = {one: found for one in (*every, *_PYTHONS, *PYTHONS) if (found := releases_of(one, asked or None))}
+    requirement = ",".join(filter(None, (draft.requires_python, exact)))
+    fitting = {
+        minor: releases
+        for minor in (*every, *_PYTHONS, *PYTHONS)
+        if (releases := releases_of(minor, requirement or None))
+    }
     if not fitting:
         hint = "choose one with --python, or correct the files"
-        raise InputError(f"no Python is what the files ask for: {printable(asked)}", hint=hint)
-    bounds = {one: bound_of(found) for one, found in fitting.items()}
-    unknown = {one: bound is not None and newest_minor(bound) is None for one, bound in bounds.items()}
-    return [(bounds[one] or one).removeprefix("==") for one in sorted(fitting, key=lambda one: unknown[one])]
+        raise InputError(f"no Python is what the files ask for: {printable(requirement)}", hint=hint)
+    bounds = {minor: bound_of(releases) for minor, releases in fitting.items()}
+    unknown = {minor: bound is not None and newest_minor(bound) is None for minor, bound in bounds.items()}
+    return [(bounds[minor] or minor).removeprefix("==") for minor in sorted(fitting, key=lambda minor: unknown[minor])]
 
 
 def _of_build(python: str, draft: Draft) -> list[Note]:
@@ -349,11 +391,11 @@ def refuse_odd(
     for platform in platforms or ("linux-64",):
         given = {"platform": platform, "cuda": cuda, "driver": driver, "glibc": glibc}
         target = {key: value for key, value in given.items() if value is not None}
-        for found in violations(
+        for violation in violations(
             {"env": {"python": python or next(iter(_PYTHONS))}, "targets": {"new": target}}, FORMAT
         ):
-            message = found.message.replace(key_path(found.path), f"--{found.path[-1]}")
-            raise InputError(message, hint=found.hint() if callable(found.hint) else found.hint)
+            message = violation.message.replace(key_path(violation.path), f"--{violation.path[-1]}")
+            raise InputError(message, hint=violation.hint() if callable(violation.hint) else violation.hint)
 
 
 def _path(name: str, output: Path | None, force: bool) -> str:

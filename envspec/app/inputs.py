@@ -90,7 +90,7 @@ def folder_of(spec: Spec, given: Path | None) -> LockFolder:
 
 
 def has_lock(spec: Spec, given: Path | None) -> bool:
-    """Say whether a spec's lock has a folder: who has none needs no reader of locks."""
+    """Return whether a spec's lock has a folder: without one, no reader of locks is loaded."""
     if given is not None or ".." in spec.path:
         return True
     folder = os.path.dirname(os.path.abspath(spec.path))
@@ -129,14 +129,14 @@ def read_lock(
     where it is to be refused or its pins don't fit the spec, and InputError for one on a base, unless `on_base`, and
     for one that was made for another base than the spec's: what it holds comes on top of that.
     """
-    spec, found, _ = read_signed_lock(path, given, making, stale, target)
+    spec, lock, _ = read_signed_lock(path, given, making, stale, target)
     if not on_base:
         refuse_base(spec, "this command")
-    return spec, found
+    return spec, lock
 
 
 def refuse_base(spec: Spec, what: str) -> None:
-    """Raise InputError for a spec with a base, of which `what` would make less than the environment."""
+    """Raise InputError for a spec with a base: `what` would make only a part of its environment."""
     if spec.base is not None:
         message = f"{what} doesn't know [base] yet: the lock holds only what comes on top of it"
         hint = f"envspec install {spec.path}, or envspec export {spec.path} --format requirements"
@@ -153,39 +153,39 @@ def read_signed_lock(
 
     spec = read_spec(path)
     folder = folder_of(spec, given)
-    file = there(folder.read_with_signature(), spec)
+    file = require_lock(folder.read_with_signature(), spec)
     where, case = str(folder.path), spec_case(spec)
     try:
-        found = sound(file.lock, case, where)
+        lock = sound(file.lock, case, where)
     except UnsoundLock as error:
         if changes := _changes(case, file.lock):
             codes = " ".join(dict.fromkeys(f"[{flaw.code}]" for flaw in error.flaws))
             unfit = f"the lock's pins don't fit that: {printable(error.flaws[0].text)}  {codes}"
             raise AnswerNo(f"{_describe(spec, changes)}; {unfit}", hint=f"envspec lock {spec.path}") from None
         raise
-    refuse_lock(spec, found, file, where, making)
-    was, is_now = ((one.kind, one.place) if one else None for one in (found.inputs.base, spec.base))
+    refuse_lock(spec, lock, file, where, making)
+    was, is_now = ((base.kind, base.place) if base else None for base in (lock.inputs.base, spec.base))
     if stale == "warn" and was != is_now:
-        before, after = (f"{one[0]} {printable(one[1])}" if one else "no base" for one in (was, is_now))
+        before, after = (f"{base[0]} {printable(base[1])}" if base else "no base" for base in (was, is_now))
         raise InputError(
             f"the lock was made for {before}, and the spec has {after}",
             hint=f"envspec lock {spec.path}",
             place=spec.places.get(f"base.{spec.base.kind}") if spec.base else Place(spec.path),
         )
-    if found.images:
+    if lock.images:
         from envspec.export.images import with_locked_images
 
-        spec, found = with_locked_images(spec, found)
-    if stale not in ("warn", "ignore") and (changes := _changes(case, found)):
+        spec, lock = with_locked_images(spec, lock)
+    if stale not in ("warn", "ignore") and (changes := _changes(case, lock)):
         if stale == "refuse-environment":
             from envspec.lock.freshness import concerns_environment
 
-            changes = tuple(one for one in changes if concerns_environment(one, target))
+            changes = tuple(change for change in changes if concerns_environment(change, target))
         if changes:
             raise AnswerNo(_describe(spec, changes), hint=f"envspec lock {spec.path}")
     if stale != "ignore":
-        _warn_if_stale(case, found)
-    return spec, found, file
+        _warn_if_stale(case, lock)
+    return spec, lock, file
 
 
 def only_read_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
@@ -199,7 +199,7 @@ def only_read_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
     from envspec.spec.parse import load_spec
 
     spec = load_spec(spec_file(path), Lookups(_capability_of))
-    lock = there(folder_of(spec, given).look(), spec)
+    lock = require_lock(folder_of(spec, given).look(), spec)
     _warn_if_stale(spec_case(spec), lock)
     return spec, lock
 
@@ -214,7 +214,7 @@ def look_at_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
 
     spec = read_spec(path)
     folder, case = folder_of(spec, given), spec_case(spec)
-    lock, where = there(folder.read(), spec), folder.path
+    lock, where = require_lock(folder.read(), spec), folder.path
     if flaws := flaws_of(lock, case):
         first = (*errors(flaws), *flaws)[0]
         more = f" (and {len(flaws) - 1} more)" if len(flaws) > 1 else ""
@@ -244,28 +244,28 @@ def lock_at(revision: str, spec: Spec, given: Path | None) -> Lock | None:
     return with_inventories(loads(text, f"{revision}:{path}"), read, f"{revision}:{path.parent}")
 
 
-def there(found: _T | None, spec: Spec) -> _T:
-    """Give the lock that was read, unless there is none. Raises InputError."""
-    if found is None:
+def require_lock(file: _T | None, spec: Spec) -> _T:
+    """Return the lock that was read. Raises InputError where there is none."""
+    if file is None:
         raise InputError(f"{spec.path} has no lock yet", hint=f"envspec lock {spec.path}")
-    return found
+    return file
 
 
 def locked_targets(lock: Lock, names: Iterable[str]) -> tuple[LockedTarget, ...]:
-    """Pick the named targets of a lock, in the lock's order; without names, all. Of a sound lock, warn of what today's
-    facts give otherwise for them. Raises InputError."""
-    wanted = set(names)
+    """Pick the named targets of a lock, in the lock's order; without names, all. Warn where today's facts differ from a
+    sound lock's. Raises InputError."""
+    required = set(names)
     from envspec.spec.targets import refuse_unknown_targets
 
-    refuse_unknown_targets(sorted(wanted), [locked.name for locked in lock], f"the lock of {lock.name}")
-    chosen = tuple(locked for locked in lock if not wanted or locked.name in wanted)
+    refuse_unknown_targets(sorted(required), [locked.name for locked in lock], f"the lock of {lock.name}")
+    chosen = tuple(locked for locked in lock if not required or locked.name in required)
     tell_doubts(lock, chosen)
     return chosen
 
 
 def tell_doubts(lock: Lock, targets: Iterable[LockedTarget]) -> None:
-    """Warn of what today's facts give otherwise than a sound lock for these targets; a lock that wasn't judged has no
-    such doubts."""
+    """Warn where today's facts differ from a sound lock's for these targets. A lock that wasn't judged has no
+    doubts."""
     names = {target.name for target in targets}
     doubts = lock.doubts if isinstance(lock, SoundLock) else ()
     for doubt in doubts:
@@ -283,7 +283,7 @@ def tell_lacking_compat(spec: Spec, targets: Iterable[LockedTarget], what: str) 
             note(lack)
 
 
-def one_target(lock: Lock, name: str | None) -> LockedTarget:
+def pick_target(lock: Lock, name: str | None) -> LockedTarget:
     """Pick the named target, or the only one. Raises InputError."""
     targets = locked_targets(lock, [name] if name else [])
     if len(targets) > 1:
@@ -296,13 +296,13 @@ def one_target(lock: Lock, name: str | None) -> LockedTarget:
 def _warn_if_stale(case: SpecCase, lock: Lock) -> None:
     """Warn when the lock doesn't answer the spec any more."""
     spec = case.spec
-    found: tuple[Finding, ...] = ()
+    changes: tuple[Finding, ...] = ()
     if lock.images and not lock.image(spec.image.base):
         from envspec.app.lock.images import stale_images
 
-        found = stale_images(spec, lock)
-    if found := (*_changes(case, lock), *found):
-        warn(_describe(spec, found))
+        changes = stale_images(spec, lock)
+    if changes := (*_changes(case, lock), *changes):
+        warn(_describe(spec, changes))
         say(f"hint: envspec lock {spec.path}")
 
 
@@ -316,9 +316,9 @@ def _changes(case: SpecCase, lock: Lock) -> tuple[Finding, ...]:
     return reasons(case, lock)
 
 
-def _describe(spec: Spec, found: tuple[Finding, ...]) -> str:
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return f"{spec.path} changed since it was locked: {printable(found[0].text)}{more}"
+def _describe(spec: Spec, changes: tuple[Finding, ...]) -> str:
+    more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
+    return f"{spec.path} changed since it was locked: {printable(changes[0].text)}{more}"
 
 
 def did_you_mean(package: str, lock: Lock) -> str:

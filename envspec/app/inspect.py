@@ -47,18 +47,18 @@ def inspect_code(path: Path, gpus: Iterable[str], spec_path: str | None, targets
     """Read the code in a wheel, an environment or a library, and warn of what can't be read. The GPUs are those named,
     and those of a spec's targets. Raises InputError, StorageError."""
     names = dict.fromkeys((*gpus, *_gpus_of_targets(spec_path, targets)))
-    asked = tuple(gpu for name in names for gpu in _gpus(name))
+    requested = tuple(gpu for name in names for gpu in _gpus(name))
     with observer().progress() as progress:
-        found = inspect(path, progress)
-    if not found.binaries and path.is_dir() and not any(next(path.glob(mark), None) for mark in _ENVIRONMENT):
+        code = inspect(path, progress)
+    if not code.binaries and path.is_dir() and not any(next(path.glob(mark), None) for mark in _ENVIRONMENT):
         hint = "give a wheel, the folder of an environment, or a library"
         raise InputError(f"{printable(str(path))} isn't an environment and contains no library", hint=hint)
-    for library in found.libraries:
+    for library in code.libraries:
         if not library.complete:
             warn(f"{printable(library.path)}: a fat binary is cut off or damaged")
-    for line in found.unread:
+    for line in code.unread:
         warn(f"not read: {printable(line)}")
-    return Inspected(found, asked)
+    return Inspected(code, requested)
 
 
 def _gpus_of_targets(spec_path: str | None, names: Sequence[str]) -> tuple[str, ...]:

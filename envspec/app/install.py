@@ -14,7 +14,7 @@ from envspec.app.malicious import refuse_malicious
 from envspec.app.observer import note, observer, report
 from envspec.app.policy import refuse_target
 from envspec.app.run import choose_target, run_installation, tell_outcome
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 from envspec.install.environment import Installation
 from envspec.install.environments.make import default_prefix
 from envspec.install.model import InstallOutcome
@@ -45,15 +45,15 @@ class Installed(Struct, frozen=True):
     outcome: InstallOutcome
 
 
-def install(asked: InstallRequest, *, dry_run: bool) -> Installed:
+def install(request: InstallRequest, *, dry_run: bool) -> Installed:
     """Install a target, or with `dry_run` only plan it. Raises EnvspecError."""
-    spec, lock = inputs.read_lock(asked.path, asked.locks_dir, on_base=True)
+    spec, lock = inputs.read_lock(request.path, request.locks_dir, on_base=True)
     refuse_changed_base(spec, lock)
-    target = permit_target(asked, spec, lock, _target(asked, spec, lock))
-    prefix = checked_prefix(asked.prefix or default_prefix(spec, lock, target, make=not dry_run))
-    is_shared = asked.prefix is None and prefix.parent == load_settings(os.environ).shared_environments
+    target = permit_target(request, spec, lock, _target(request, spec, lock))
+    prefix = checked_prefix(request.prefix or default_prefix(spec, lock, target, make=not dry_run))
+    is_shared = request.prefix is None and prefix.parent == load_settings(os.environ).shared_environments
     with observer().progress("reading the installed packages") as progress:
-        made = Installation(spec, lock, target, prefix, os.environ, offline=asked.offline, progress=progress)
+        made = Installation(spec, lock, target, prefix, os.environ, offline=request.offline, progress=progress)
         outcome = made.look() if dry_run or is_shared else run_installation(made)
     if not dry_run:
         prune_to_limit()
@@ -61,20 +61,20 @@ def install(asked: InstallRequest, *, dry_run: bool) -> Installed:
     return Installed(target, prefix, outcome)
 
 
-def permit_target(asked: InstallRequest, spec: Spec, lock: SoundLock, target: LockedTarget) -> LockedTarget:
+def permit_target(request: InstallRequest, spec: Spec, lock: SoundLock, target: LockedTarget) -> LockedTarget:
     """Give the target, which neither the site nor a report of malware forbids. Raises Forbidden, Malicious,
     OutsideError."""
     inputs.tell_lacking_compat(spec, (target,), "the environment")
-    refuse_target(spec, lock, target, asked.path, offline=asked.offline)
-    report(refuse_malicious(spec, (target,), asked.path, offline=asked.offline))
+    refuse_target(spec, lock, target, request.path, offline=request.offline)
+    report(refuse_malicious(spec, (target,), request.path, offline=request.offline))
     return target
 
 
-def _target(asked: InstallRequest, spec: Spec, lock: SoundLock) -> LockedTarget:
+def _target(request: InstallRequest, spec: Spec, lock: SoundLock) -> LockedTarget:
     """Give the named target or the only one; where the environment is `run`'s, the one that `run` takes."""
-    if asked.target is not None or asked.prefix is not None or len(lock.targets) == 1:
-        return inputs.one_target(lock, asked.target)
-    target, because = choose_target(spec, tuple(lock), load_settings(os.environ), ask=asked.ask)
+    if request.target is not None or request.prefix is not None or len(lock.targets) == 1:
+        return inputs.pick_target(lock, request.target)
+    target, because = choose_target(spec, tuple(lock), load_settings(os.environ), ask=request.ask)
     inputs.tell_doubts(lock, (target,))
     if because:
         note(f"target {target.name} of {spec.name}: {because}")

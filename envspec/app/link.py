@@ -23,9 +23,9 @@ from envspec.app.policy import refuse_target
 from envspec.base.errors import IndexFailure, InputError
 from envspec.base.finding import Finding, errors
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import load_settings
 from envspec.base.texts import byte_size, plural
 from envspec.binaries.wheel import UnreadableWheel
+from envspec.configuration.settings import load_settings
 from envspec.export.make import make_plan
 from envspec.facts.cuda_stack import TORCH, is_toolkit
 from envspec.image.holdings import (
@@ -73,15 +73,15 @@ class LinkedTarget(Struct, frozen=True):
         return not errors(self.findings)
 
 
-def link(asked: LinkRequest) -> tuple[Spec, list[LinkedTarget]]:
+def link(request: LinkRequest) -> tuple[Spec, list[LinkedTarget]]:
     """Judge what the targets' wheels need of each other, of the base image and of the driver.
 
     Raises as `read_lock`; InputError where a named target, or every one, isn't for Linux; IndexFailure, StorageError.
     """
-    spec, lock, targets = _choose_targets(asked, _not_elf, "link reads the libraries of Linux")
-    facts, out_of_reach = _facts_by_target(spec, targets, asked)
+    spec, lock, targets = _choose_targets(request, _not_elf, "link reads the libraries of Linux")
+    facts, out_of_reach = _facts_by_target(spec, targets, request)
     prune_to_limit()
-    found = []
+    linked = []
     for target in targets:
         if target.name in out_of_reach:
             continue
@@ -95,25 +95,25 @@ def link(asked: LinkRequest) -> tuple[Spec, list[LinkedTarget]]:
         }
         unread = [pin for pin in target.pins if not pin.is_wheel and pin not in built]
         locked = {name for pin in target.pins for name in (pin.name, *pin.provides)}
-        below = list(_packages_below(spec, lock, target, {pin.name for pin in target.pins}, offline=asked.offline))
+        below = list(_packages_below(spec, lock, target, {pin.name for pin in target.pins}, offline=request.offline))
         locked |= dict(target.provided).keys()
         findings = judge([*below, *packages.values()], system_of(target, *_base(spec, lock, target)), locked)
         # whether the base's own fit each other is its maker's matter
-        own = {one.name for one in below}
-        findings = tuple(one for one in findings if one.package not in own)
-        compiled = [one for pin, one in packages.items() if pin in built or is_read(pin)]
-        found.append(LinkedTarget(target, sorted(compiled, key=lambda one: one.name), findings, unread))
-    if asked.evidence is not None:
-        keep(asked.evidence, "linked", lock, [one.target for one in found if one.ok and not one.unread])
+        own = {package.name for package in below}
+        findings = tuple(finding for finding in findings if finding.package not in own)
+        compiled = [package for pin, package in packages.items() if pin in built or is_read(pin)]
+        linked.append(LinkedTarget(target, sorted(compiled, key=lambda package: package.name), findings, unread))
+    if request.evidence is not None:
+        keep(request.evidence, "linked", lock, [result.target for result in linked if result.ok and not result.unread])
     for failure in out_of_reach.values():
         raise failure
-    return spec, found
+    return spec, linked
 
 
 def _built_wheels(spec: Spec, target: LockedTarget) -> dict[Pin, LinkedPackage]:
     """Give the packages that this machine has built for a target from their sources, read as the other wheels are.
     Raises IndexFailure, OSError."""
-    host, found = this_host(), {}
+    host, built = this_host(), {}
     if host.platform != target.inputs.platform:
         return {}
     rules, wheels = BuildRules.of(spec, target), BuiltWheels(load_settings(os.environ).cache())
@@ -124,8 +124,8 @@ def _built_wheels(spec: Spec, target: LockedTarget) -> dict[Pin, LinkedPackage]:
                 facts = read_wheel(path, MACHINES[host.platform])
             except UnreadableWheel as error:
                 raise IndexFailure(f"{path.name} can't be read: {error}") from None
-            found[pin] = LinkedPackage(pin.name, pin.version, path.name, facts)
-    return found
+            built[pin] = LinkedPackage(pin.name, pin.version, path.name, facts)
+    return built
 
 
 def _packages_below(
@@ -140,7 +140,7 @@ def _packages_below(
         libraries = libraries_here(base, machine)
     else:
         libraries = _libraries_within(spec, lock, target, offline=offline)
-    yield from (one for one in packages_of(base.inventory, libraries) if one.name not in locked)
+    yield from (package for package in packages_of(base.inventory, libraries) if package.name not in locked)
 
 
 def _libraries_within(
@@ -155,75 +155,82 @@ def _libraries_within(
             progress = stack.enter_context(observer().progress(f"reading the libraries of {inventory.source}"))
             paths, plan = paths_of_libraries(inventory, machine, scratch), make_plan(spec, lock, target)
             opened = open_base(plan, None, progress.came, offline=offline)
-            found = read_within(spec, plan, paths, lambda: stack.enter_context(opened)).files
-        known = facts_of_libraries(found)
+            contents = read_within(spec, plan, paths, lambda: stack.enter_context(opened)).files
+        known = facts_of_libraries(contents)
         store.put(digest, machine, known)
     return libraries_within(inventory, known)
 
 
 def _facts_by_target(
-    spec: Spec, targets: Sequence[LockedTarget], asked: LinkRequest
+    spec: Spec, targets: Sequence[LockedTarget], request: LinkRequest
 ) -> tuple[dict[str, WheelFacts], dict[str, IndexFailure]]:
     """Give the facts of wheels. Where records are kept, a target whose index can't be reached costs its siblings
     nothing: the failures stand beside, by target."""
-    if asked.evidence is None:
-        return dict(_facts(spec, targets, offline=asked.offline)), {}
-    found: dict[str, WheelFacts] = {}
+    if request.evidence is None:
+        return dict(_facts(spec, targets, offline=request.offline)), {}
+    facts: dict[str, WheelFacts] = {}
     failures = {}
     for target in targets:
         try:
-            found.update(_facts(spec, [target], offline=asked.offline))
+            facts.update(_facts(spec, [target], offline=request.offline))
         except IndexFailure as failure:
             failures[target.name] = failure
-    return found, failures
+    return facts, failures
 
 
-def compile_kernels(asked: LinkRequest) -> tuple[Spec, list[Compiled]]:
+def compile_kernels(request: LinkRequest) -> tuple[Spec, list[Compiled]]:
     """Compile a kernel for each of the targets' GPUs with the compilers in their wheels.
 
     Raises as `read_lock`; InputError where a named target, or every one, has no compiler that this machine runs;
     IndexFailure, StorageError.
     """
-    spec, lock, targets = _choose_targets(asked, _not_runnable, "there is nothing to compile with")
+    spec, lock, targets = _choose_targets(request, _not_runnable, "there is nothing to compile with")
     pins = {(pin.index, pin.artifact): pin for target in targets for pin in holders(target).values()}
     size = sum(pin.artifact.size or 0 for pin in pins.values() if pin.artifact)
     say(f"running the compilers in {plural(len(pins), 'wheel')} ({byte_size(size)})")
-    paths = collect(spec, list(pins.values()), offline=asked.offline)
+    paths = collect(spec, list(pins.values()), offline=request.offline)
     prune_to_limit()
-    found: list[Compiled] = []
+    results: list[Compiled] = []
     with scratch_folder(load_settings(os.environ).scratch()) as scratch:
         for target in targets:
-            folder = scratch / str(len(found))
+            folder = scratch / str(len(results))
             folder.mkdir()
             try:
-                found.append(compile_target(target, paths, folder))
+                results.append(compile_target(target, paths, folder))
             except UnreadableWheel as error:
                 raise IndexFailure(f"a wheel of {target.name} can't be read: {error}") from None
-    if asked.evidence is not None:
-        proved = [target for target, one in zip(targets, found, strict=True) if one.ok]
-        keep(asked.evidence, "compiles", lock, proved, {one.target: list(map(_row, one.compilations)) for one in found})
-    return spec, found
+    if request.evidence is not None:
+        proved = [target for target, result in zip(targets, results, strict=True) if result.ok]
+        keep(
+            request.evidence,
+            "compiles",
+            lock,
+            proved,
+            {result.target: list(map(_row, result.compilations)) for result in results},
+        )
+    return spec, results
 
 
-def document(found: LinkedTarget | Compiled) -> dict[str, Any]:
+def document(result: LinkedTarget | Compiled) -> dict[str, Any]:
     """Give what was proved of a target for JSON."""
-    if not isinstance(found, LinkedTarget):
-        told = {"name": found.target, "ok": found.ok, "packages": [], "unread": [], "findings": []}
-        return {**told, "compiled": list(map(_row, found.compilations)), "absent": found.absent}
+    if not isinstance(result, LinkedTarget):
+        head = {"name": result.target, "ok": result.ok, "packages": [], "unread": [], "findings": []}
+        return {**head, "compiled": list(map(_row, result.compilations)), "absent": result.absent}
     return {
-        "name": found.target.name,
-        "ok": found.ok,
+        "name": result.target.name,
+        "ok": result.ok,
         "packages": [
             {
-                **_fields(one, "name", "version", "file"),
-                "files": len(one.facts.files),
-                "torch_abi": torch_abi(one.facts),
+                **_fields(package, "name", "version", "file"),
+                "files": len(package.facts.files),
+                "torch_abi": torch_abi(package.facts),
             }
-            for one in found.packages
+            for package in result.packages
         ],
-        "unread": [_fields(pin, "kind", "name", "version") for pin in found.unread],
+        "unread": [_fields(pin, "kind", "name", "version") for pin in result.unread],
         "findings": [
-            {**one.document, "level": one.severity, "file": one.file, **asdict(one.evidence)} for one in found.findings
+            {**finding.document, "level": finding.severity, "file": finding.file, **asdict(finding.evidence)}
+            for finding in result.findings
         ],
         "compiled": None,
     }
@@ -233,28 +240,32 @@ def _fields(value: object, *names: str) -> dict[str, Any]:
     return {name: getattr(value, name) for name in names}
 
 
-def _row(one: Compilation) -> dict[str, Any]:
-    compiler = {"compiler": one.compiler.name, "package": one.compiler.package, "version": one.compiler.version}
-    return {**asdict(one), **compiler, "ok": one.ok}
+def _row(compilation: Compilation) -> dict[str, Any]:
+    compiler = {
+        "compiler": compilation.compiler.name,
+        "package": compilation.compiler.package,
+        "version": compilation.compiler.version,
+    }
+    return {**asdict(compilation), **compiler, "ok": compilation.ok}
 
 
 def _choose_targets(
-    asked: LinkRequest, unfit: Callable[[LockedTarget], str | None], refusal: str
+    request: LinkRequest, unfit: Callable[[LockedTarget], str | None], refusal: str
 ) -> tuple[Spec, SoundLock, list[LockedTarget]]:
     """Read the lock and choose its targets that aren't unfit for a reason. Raises InputError where none is left, or one
     of those that are named isn't fit."""
-    spec, lock = inputs.read_lock(asked.path, asked.locks_dir, on_base=True)
+    spec, lock = inputs.read_lock(request.path, request.locks_dir, on_base=True)
     refuse_changed_base(spec, lock)
-    targets = inputs.locked_targets(lock, asked.targets)
-    others = {target.name: reason for target in targets if (reason := unfit(target))}
-    told = "; ".join(f"{name} {reason}" for name, reason in others.items())
-    if others and (asked.targets or len(others) == len(targets)):
-        raise InputError(f"{refusal}: {told}", hint="choose other targets with --target")
-    if others:
-        say(f"left out: {told}")
-    chosen = [target for target in targets if target.name not in others]
+    targets = inputs.locked_targets(lock, request.targets)
+    unfit_targets = {target.name: reason for target in targets if (reason := unfit(target))}
+    reasons = "; ".join(f"{name} {reason}" for name, reason in unfit_targets.items())
+    if unfit_targets and (request.targets or len(unfit_targets) == len(targets)):
+        raise InputError(f"{refusal}: {reasons}", hint="choose other targets with --target")
+    if unfit_targets:
+        say(f"left out: {reasons}")
+    chosen = [target for target in targets if target.name not in unfit_targets]
     for target in chosen:
-        refuse_target(spec, lock, target, asked.path, offline=asked.offline)
+        refuse_target(spec, lock, target, request.path, offline=request.offline)
     return spec, lock, chosen
 
 
@@ -275,19 +286,19 @@ def _facts(spec: Spec, targets: Sequence[LockedTarget], *, offline: bool) -> Map
     Raises IndexFailure, StorageError.
     """
     store = LinkStore(load_settings(os.environ).cache())
-    found: dict[str, WheelFacts] = {}
+    facts: dict[str, WheelFacts] = {}
     missing: dict[str, tuple[Pin, int]] = {}
     for target in targets:
         machine = MACHINES[target.inputs.platform]
-        for pin in (one for one in target.pins if one.is_wheel):
+        for pin in filter(lambda pin: pin.is_wheel, target.pins):
             digest = artifact_of(pin).sha256
             known = store.get(digest, machine)
             if known is None:
                 missing[digest] = pin, machine
             else:
-                found[digest] = known
+                facts[digest] = known
     if not missing:
-        return found
+        return facts
     pins = [pin for pin, _ in missing.values()]
     say("\n".join(_reading_notice(pins)))
     paths = collect(spec, pins, offline=offline)
@@ -296,12 +307,12 @@ def _facts(spec: Spec, targets: Sequence[LockedTarget], *, offline: bool) -> Map
             file = artifact_of(pin).file
             path = paths[pin.index, file]
             try:
-                found[digest] = read_wheel(path, machine)
+                facts[digest] = read_wheel(path, machine)
             except UnreadableWheel as error:
                 raise IndexFailure(f"{file} can't be read: {error}") from None
-            store.put(digest, machine, found[digest])
+            store.put(digest, machine, facts[digest])
             progress.came(path.stat().st_size)
-    return found
+    return facts
 
 
 def _reading_notice(pins: Sequence[Pin]) -> Iterator[str]:

@@ -12,8 +12,8 @@ from envspec.app.policy import ask as whom_to_ask, refuse_addresses
 from envspec.app.site_policy import site_policy
 from envspec.base.errors import AnswerNo, OutsideError, Place
 from envspec.base.finding import Finding, note, warning
-from envspec.base.settings import load_settings
 from envspec.base.texts import clean_text, printable
+from envspec.configuration.settings import load_settings
 from envspec.install.bundle import carried_facts
 from envspec.lock.model import LockedTarget
 from envspec.review.audit.malicious import look_for_malicious
@@ -30,12 +30,12 @@ _SERVICE = "osv"
 
 
 class Malicious(AnswerNo):
-    """A release is known to be malicious. `found` has all of them."""
+    """A release is known to be malicious. `findings` has all of them."""
 
-    def __init__(self, found: tuple[Finding, ...], what: str) -> None:
-        self.found = found
-        lines = [f"{subject(one)}: {clean_text(one.message)}" for one in found]
-        first = found[0].evidence.advisory.id
+    def __init__(self, findings: tuple[Finding, ...], what: str) -> None:
+        self.findings = findings
+        lines = [f"{subject(finding)}: {clean_text(finding.message)}" for finding in findings]
+        first = findings[0].evidence.advisory.id
         super().__init__(
             "\n  ".join(["known to be malicious, and so neither locked nor installed:", *map(printable, lines)]),
             hint=f"keep it out, for example with a constraint; if the report is wrong: [audit.ignore] {first} = why",
@@ -55,27 +55,27 @@ def refuse_malicious(
     """Refuse releases that are reported as malicious, and report where the service that the user named couldn't be
     asked.
 
-    That stops nothing by itself: only where the site's policy wants an answer, and none is known from before, it is an
-    error. Raises Malicious, OutsideError.
+    A service without an answer is an error only where the site's policy demands one and none is stored. Raises
+    Malicious, OutsideError.
     """
     policy, now, settings = site_policy(), datetime.now(timezone.utc), load_settings(os.environ)
-    wanted = policy is not None and policy.advisories
+    demanded = policy is not None and policy.advisories
     service = named_service(policy)
     if policy is not None and service and policy.places.get(_SERVICE):
         refuse_addresses(policy, {_SERVICE: service}, path)
-    if service is None and not wanted and not kept_files(settings.cache()):
+    if service is None and not demanded and not kept_files(settings.cache()):
         # nobody to ask, nothing known, and nobody to tell
         return []
-    found = packages(targets)
+    audited = packages(targets)
     # where the site asks, a spec's waivers are the repository's word
-    accepted = Audit() if wanted else spec.audit
+    accepted = Audit() if demanded else spec.audit
     known = carried or Stored()
     for place in carried_facts(settings.find_links):
         with suppress(OutsideError):
             known = load(place).with_more(known)
     report: list[Finding] = []
     look = look_for_malicious(
-        found,
+        audited,
         accepted,
         os.environ,
         now,
@@ -84,17 +84,17 @@ def refuse_malicious(
         carried=known.answers,
         on_trouble=lambda trouble: report.append(warning(str(trouble))),
     )
-    if look.found:
-        raise Malicious(look.found, path)
-    if look.unknown and policy is not None and wanted:
-        names = printable(", ".join(f"{one.name} {one.version}" for one in look.unknown))
+    if look.findings:
+        raise Malicious(look.findings, path)
+    if look.unknown and policy is not None and demanded:
+        names = printable(", ".join(f"{release.name} {release.version}" for release in look.unknown))
         raise OutsideError(
             f"{policy.path} wants releases looked up in OSV's reports ([releases] ask-advisories), and of {names} "
             f"nothing is known: {look.unasked}",
             hint=whom_to_ask(policy),
             place=Place(path),
         )
-    if look.unasked and wanted:
+    if look.unasked and demanded:
         report.append(note(f"OSV's malware reports are those of {look.since}: {printable(look.unasked)}"))
     elif look.unasked and service and not quiet:
         unasked = f"not all releases were looked up in OSV's malware reports: {printable(look.unasked)}"

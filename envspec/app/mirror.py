@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import html
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from envspec.app.outputs import open_output, write_text
 from envspec.app.release_dates import ask_dates, dated_files, known_dates
 from envspec.base.plain_files import read_plain
 from envspec.base.storage import storage_error
+from envspec.base.threads import run_async
 from envspec.install.interpreter import MIRROR as PYTHON
 from envspec.lock.conda_files import artifact_of, channel_of
 from envspec.lock.model import LockedTarget, Pin
@@ -39,15 +39,15 @@ def fill_mirror(paths: Sequence[str], targets: Sequence[str], locks_dir: Path | 
     repodata. What is there stays, and pages list it too. Raises Forbidden, Malicious, IndexFailure, InputError,
     StorageError.
     """
-    wanted: dict[PurePosixPath, tuple[Path, str]] = {}
+    required: dict[PurePosixPath, tuple[Path, str]] = {}
     pages: dict[PurePosixPath, dict[str, str]] = {}
     channels: set[str] = set()
     for spec, lock, target in permitted_targets(paths, targets, locks_dir):
         pins = [pin for pin in target.fetched if pin.artifact is not None and pin.url is None]
-        found, times = collect_conda_too(spec, target, pins), _dates_of(spec, target, pins)
+        paths_of_files, times = collect_conda_too(spec, target, pins), _dates_of(spec, target, pins)
         for pin in pins:
             place = _place_of(pin, spec)
-            wanted[place] = (found[pin.index, artifact_of(pin).file], artifact_of(pin).sha256)
+            required[place] = (paths_of_files[pin.index, artifact_of(pin).file], artifact_of(pin).sha256)
             if pin.kind == "conda":
                 channels.add(channel_of(pin)[0])
                 continue
@@ -57,25 +57,25 @@ def fill_mirror(paths: Sequence[str], targets: Sequence[str], locks_dir: Path | 
         if left := sorted({pin.name for pin in target.fetched if pin.url is not None or pin.git is not None}):
             note(f"no mirror stands for the own addresses of {', '.join(left)}")
         if (build := lock.python(target)) and (archive := find_build(build)):
-            wanted[PurePosixPath(PYTHON, build.build, build.file)] = (archive, build.sha256)
-    for place, (file, sha256) in wanted.items():
-        there = folder / place
-        if not there.is_file() or sha256_of(there) != sha256:
-            with file.open("rb") as source, open_output(there, OPTION) as copy:
+            required[PurePosixPath(PYTHON, build.build, build.file)] = (archive, build.sha256)
+    for place, (file, sha256) in required.items():
+        destination = folder / place
+        if not destination.is_file() or sha256_of(destination) != sha256:
+            with file.open("rb") as source, open_output(destination, OPTION) as copy:
                 shutil.copyfileobj(source, copy, 1 << 20)
     for page, links in pages.items():
         write_text(folder / page, _page_with(links, folder / page), OPTION)
     try:
         for channel in sorted(channels):
             _index_channel(folder / channel)
-        written = {*wanted, *pages, *(PurePosixPath(one) for one in _repodata(folder, channels))}
+        written = {*required, *pages, *(PurePosixPath(path) for path in _repodata(folder, channels))}
         # all that the folder has of others' stays as closed as it was
         for path in {above for place in written for above in (place, *place.parents)}:
             open_path(folder / path)
     except OSError as error:
         raise storage_error(error, folder, option=OPTION) from None
-    size = sum(file.stat().st_size for file, _ in wanted.values())
-    return Filled(folder, len(wanted), size, mirrors=tuple(sorted({_key_of(place, channels) for place in wanted})))
+    size = sum(file.stat().st_size for file, _ in required.values())
+    return Filled(folder, len(required), size, mirrors=tuple(sorted({_key_of(place, channels) for place in required})))
 
 
 def _place_of(pin: Pin, spec: Spec) -> PurePosixPath:
@@ -87,7 +87,7 @@ def _place_of(pin: Pin, spec: Spec) -> PurePosixPath:
 
 def _key_of(place: PurePosixPath, channels: set[str]) -> str:
     """Give the key of `[mirrors]` that a file belongs to."""
-    return next((one for one in channels if place.is_relative_to(one)), place.parts[0])
+    return next((channel for channel in channels if place.is_relative_to(channel)), place.parts[0])
 
 
 def _dates_of(spec: Spec, target: LockedTarget, pins: Sequence[Pin]) -> Mapping[tuple[str, str], str]:
@@ -108,19 +108,19 @@ def _page_with(links: Mapping[str, str], page: Path) -> str:
     old = Links("")
     with suppress(FileNotFoundError):
         old.feed(read_plain(page).decode())
-    kept = {
+    listed = {
         row["filename"]: _link(row["filename"], row["hashes"]["sha256"], row.get("upload-time")) for row in old.rows
     }
-    lines = [f"{line}\n" for _, line in sorted({**kept, **links}.items())]
+    lines = [f"{line}\n" for _, line in sorted({**listed, **links}.items())]
     return f"<!DOCTYPE html>\n<html><body>\n{''.join(lines)}</body></html>\n"
 
 
 def _repodata(folder: Path, channels: Iterable[str]) -> Iterator[Path]:
-    return (one.relative_to(folder) for channel in channels for one in (folder / channel).glob("*/repodata*"))
+    return (path.relative_to(folder) for channel in channels for path in (folder / channel).glob("*/repodata*"))
 
 
 def _index_channel(channel: Path) -> None:
     from rattler.index import index_fs
 
     (channel / "noarch").mkdir(exist_ok=True)
-    asyncio.run(index_fs(channel, write_shards=False))
+    run_async(index_fs(channel, write_shards=False))

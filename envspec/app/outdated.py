@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from envspec.app.site_policy import site_policy
 from envspec.base.errors import EnvspecError
 from envspec.base.finding import Finding
 from envspec.base.progress import Progress
+from envspec.base.threads import Pool
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.net.index_proxy.releases import Release
 from envspec.packages.requirement import canonical_name
@@ -73,7 +73,7 @@ def newer_releases(
     path: str, targets: Sequence[str], locks_dir: Path | None, *, direct: bool, offline: bool
 ) -> Outdated:
     """Look up the releases of a lock's pip pins, each on its own index; with `direct`, only of what the spec asks for.
-    What holds one back, an upgrade of all packages says, which isn't written.
+    An upgrade of all packages, which isn't written, finds what holds each back.
 
     Raises as `read_lock`, and InputError for an unknown target.
     """
@@ -91,7 +91,7 @@ def newer_releases(
     permit_addresses(spec)
     with resolvers_of(bounded, offline=offline) as resolvers:
         resolver = cast("PipResolver", resolvers.pip)
-        with observer().progress("reading pages") as progress, ThreadPoolExecutor(_AT_ONCE) as pool:
+        with observer().progress("reading pages") as progress, Pool(_AT_ONCE) as pool:
             jobs = [(key, pool.submit(list_releases, resolver, pin)) for key, pin in pins.items()]
             for done, (key, job) in enumerate(jobs, start=1):
                 try:
@@ -107,17 +107,17 @@ def newer_releases(
     def releases(pin: Pin) -> Sequence[Release]:
         return known.get((pin.index, pin.name), ())
 
-    found = find_newer(sides, chosen, releases)
+    newer = find_newer(sides, chosen, releases)
     differing = find_differing(sides, chosen, releases)
-    return Outdated(spec, lock, chosen, found, differing, variants, len(pins), unread)
+    return Outdated(spec, lock, chosen, newer, differing, variants, len(pins), unread)
 
 
 def _upgrade(spec: Spec, lock: Lock, resolvers: Resolvers, site: NotAfter | None) -> Lock | None:
-    """Give the lock that an upgrade makes; None where there is none, which a line tells."""
+    """Return the lock that an upgrade makes; None, and a warning, where it fails."""
     inventories = lock.inventories
-    asked = RelockRequest(spec, lock, upgrade=Upgrade(everything=True), not_after=site, inventories=inventories)
+    request = RelockRequest(spec, lock, upgrade=Upgrade(everything=True), not_after=site, inventories=inventories)
     try:
-        return relock(asked, resolvers)[0]
+        return relock(request, resolvers)[0]
     except EnvspecError as error:
         message = str(error).partition("\n")[0]
         warn(f"{spec.path} can't be upgraded as a whole, so the old pins say what holds others back: {message}")
@@ -135,8 +135,8 @@ def find_holds(spec: Spec, lock: Lock, names: Iterable[str], *, offline: bool) -
     report: list[Finding] = []
     bounded = with_moments_of_now(spec, datetime.now(timezone.utc))
     of_now = _bound_lock(bounded, lock)
-    wanted = {canonical_name(name) for name in names}
-    pins = {(pin.index, pin.name): pin for target in lock for pin in target.pins if pin.name in wanted}
+    left = {canonical_name(name) for name in names}
+    pins = {(pin.index, pin.name): pin for target in lock for pin in target.pins if pin.name in left}
     known: dict[tuple[str, str], Sequence[Release]] = {}
     with pip_resolver(spec, os.environ, offline=offline, refresh=False, progress=Progress()) as resolver:
         for key, pin in pins.items():
@@ -147,7 +147,7 @@ def find_holds(spec: Spec, lock: Lock, names: Iterable[str], *, offline: bool) -
     sides = Sides(of_now, of_now, bounds(bounded), bound_of(site_policy()))
     newer = find_newer(sides, of_now.targets, lambda pin: known.get((pin.index, pin.name), ()))
     report += held_findings(spec, newer, {name for _, name in known})
-    return tuple(dict.fromkeys(one.name for one in newer)), report
+    return tuple(dict.fromkeys(release.name for release in newer)), report
 
 
 def horizons(path: str, names: Sequence[str], locks_dir: Path | None) -> tuple[Lock, tuple[TargetHorizon, ...]]:

@@ -11,7 +11,7 @@ from envspec.app.collecting import collect_conda_too
 from envspec.app.observer import say
 from envspec.base.errors import InputError
 from envspec.base.progress import Progress
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 from envspec.export.environment import project_of
 from envspec.install.build import BuildRules, BuiltWheels, WheelBuilder
 from envspec.install.collect import refuse_git
@@ -64,13 +64,13 @@ def built_sources(
         return {}
     refuse_git(sources, use)
     builder = wheel_builder(spec, target, scratch)
-    rules, kept = builder.rules, BuiltWheels(builder.cache)
+    rules, stored = builder.rules, BuiltWheels(builder.cache)
     known = [pin for pin in sources if rules.concerns(pin) or pin.built_with is not None]
     keys = {pin.name: rules.key(pin, builder.host) for pin in known}
-    found = {name: (wheel, key) for name, key in keys.items() if (wheel := kept.find(key))}
-    lacking = [pin for pin in sources if pin.name not in found]
+    built = {name: (wheel, key) for name, key in keys.items() if (wheel := stored.find(key))}
+    lacking = [pin for pin in sources if pin.name not in built]
     if not lacking:
-        return found
+        return built
     if not building:
         names = ", ".join(pin.name for pin in lacking)
         raise InputError(
@@ -87,12 +87,12 @@ def built_sources(
     files = builder.collect(lacking)
     for pin in rules.in_order(lacking):
         say(f"building {pin.name} {pin.version}")
-        found[pin.name] = (builder.wheel(pin, files[pin.index, artifact_of(pin).file]), keys[pin.name])
-    return found
+        built[pin.name] = (builder.wheel(pin, files[pin.index, artifact_of(pin).file]), keys[pin.name])
+    return built
 
 
 def _make_whole(builder: WheelBuilder, sources: list[Pin], use: str) -> None:
-    """Make the environment that builds without one of their own see."""
+    """Make the environment for builds that have none of their own."""
     whole = [pin for pin in sources if pin.built_with is None and pin.name in builder.rules.whole]
     if not whole:
         return
@@ -112,9 +112,9 @@ def refuse_newer_glibc(target: LockedTarget, built: Mapping[str, Path]) -> None:
         return
     for name, wheel in built.items():
         files = read_wheel(wheel, MACHINES[inputs.platform]).files
-        versions = {one for file in files for needed in file.facts.versions for one in needed.versions}
-        found = [one.removeprefix("GLIBC_") for one in versions if one.startswith("GLIBC_2")]
-        newest = max(found, key=numbers_in, default=inputs.glibc)
+        versions = {version for file in files for needed in file.facts.versions for version in needed.versions}
+        glibcs = [version.removeprefix("GLIBC_") for version in versions if version.startswith("GLIBC_2")]
+        newest = max(glibcs, key=numbers_in, default=inputs.glibc)
         if numbers_in(newest) > numbers_in(inputs.glibc):
             raise InputError(
                 f"{name} was compiled here for glibc {newest}, and {target.name} is for {inputs.glibc}",

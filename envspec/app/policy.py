@@ -39,7 +39,7 @@ class Forbidden(AnswerNo):
     def __init__(self, policy: Policy, breaches: Iterable[Finding], what: str, spec: str | None = None) -> None:
         self.breaches = tuple(breaches)
         left = len(self.breaches) - _TOLD
-        lines = [f"{printable(one.text)}  [{one.code}]" for one in self.breaches[:_TOLD]]
+        lines = [f"{printable(breach.text)}  [{breach.code}]" for breach in self.breaches[:_TOLD]]
         more = [f"and {left} more: `envspec check` names them"] if left > 0 else []
         super().__init__(
             "\n  ".join([f"the policy of this site, {policy.path}, forbids it:", *lines, *more]),
@@ -50,7 +50,7 @@ class Forbidden(AnswerNo):
 
 def _remedy(breaches: Iterable[Finding], spec: str | None) -> str:
     """Name the option that takes older releases of packages that are too young: the old lock's pins stay otherwise."""
-    young = dict.fromkeys(str(one.package) for one in breaches if one.code == "too-young")
+    young = dict.fromkeys(str(breach.package) for breach in breaches if breach.code == "too-young")
     if not young or spec is None:
         return ""
     options = " ".join(f"--upgrade-package {name}" for name in young)
@@ -59,7 +59,7 @@ def _remedy(breaches: Iterable[Finding], spec: str | None) -> str:
 
 
 def ask(policy: Policy) -> str:
-    """Whom to ask, as a hint."""
+    """Return the hint that names the policy's contact."""
     return f"ask {printable(policy.contact)}; `envspec doctor` shows the whole policy"
 
 
@@ -103,7 +103,9 @@ def refuse_lock(spec: Spec, lock: Lock, file: LockFile, path: str, making: Makin
         return
     from envspec.review.policy.judge import judge_lock, judge_spec
 
-    used = [one for one in judge_file(policy, file) if making is None or not one.code.startswith(f"{making}-")]
+    used = [
+        finding for finding in judge_file(policy, file) if making is None or not finding.code.startswith(f"{making}-")
+    ]
     _refuse(policy, (*judge_spec(policy, spec), *judge_lock(policy, lock), *used), path)
 
 
@@ -116,8 +118,8 @@ def judge_file(policy: Policy, file: LockFile) -> tuple[Finding, ...]:
         from envspec.lock.signing.ssh_keygen import signer_of
 
         today = datetime.now(timezone.utc).date()
-        found = signer_of(file.content, file.signature, LOCK, allowed_keys(policy.keys_on(today), LOCK))
-        unsigned = None if isinstance(found, Signer) else found
+        signer = signer_of(file.content, file.signature, LOCK, allowed_keys(policy.keys_on(today), LOCK))
+        unsigned = None if isinstance(signer, Signer) else signer
         if unsigned is not None and policy.revoked:
             revoked = signer_of(file.content, file.signature, LOCK, allowed_keys(policy.revoked, LOCK))
             if isinstance(revoked, Signer):
@@ -126,7 +128,7 @@ def judge_file(policy: Policy, file: LockFile) -> tuple[Finding, ...]:
 
 
 def bound_of(policy: Policy | None) -> NotAfter | None:
-    """The moment at which what is resolved must have been published, by the policy. None where the policy sets none."""
+    """Return the moment by which releases must have been published, by the policy; None where it sets none."""
     if policy is None or policy.minimum_age is None:
         return None
     from envspec.resolve.workflow.prepare import NotAfter
@@ -140,11 +142,15 @@ def _bound_findings(spec: Spec, policy: Policy, bound: NotAfter | None) -> Itera
     if bound is None:
         return
     moment = bound.moment
-    later = [one.name for one in spec.newer_for if (one.bound or "9") > moment and one.name not in bound.exempt]
+    later = [
+        exception.name
+        for exception in spec.newer_for
+        if (exception.bound or "9") > moment and exception.name not in bound.exempt
+    ]
     if later or (spec.exclude_newer or "9") > moment:
         names = f", not even of {', '.join(later)}" if later else ""
-        said = f"nothing published after {moment} is taken{names}: {policy.path}, [releases] minimum-age"
-        yield note(f"{printable(said)}; {printable(policy.contact)} knows why")
+        message = f"nothing published after {moment} is taken{names}: {policy.path}, [releases] minimum-age"
+        yield note(f"{printable(message)}; {printable(policy.contact)} knows why")
 
 
 def refuse_target(
@@ -175,20 +181,20 @@ def permit_addresses(spec: Spec) -> None:
 
 
 def refuse_addresses(policy: Policy, used: Mapping[str, str | None], what: str) -> None:
-    """Judge where something is asked that no spec names. Raises Forbidden."""
+    """Judge the addresses of services that no spec names. Raises Forbidden."""
     from envspec.review.policy.judge import judge_addresses
 
     _refuse(policy, judge_addresses(policy, used), what)
 
 
-def _refuse(policy: Policy, found: Iterable[Finding], what: str, spec: str | None = None) -> None:
-    breaches = tuple(found)
+def _refuse(policy: Policy, findings: Iterable[Finding], what: str, spec: str | None = None) -> None:
+    breaches = tuple(findings)
     if breaches:
         raise Forbidden(policy, breaches, what, spec)
 
 
 def _indexes_of(spec: Spec) -> set[str]:
-    """The indexes that locking may ask, by name."""
+    """Return the indexes that locking may ask, by name."""
     torch = {f"pytorch/{variant_of(target.cuda)}" for target in spec.targets}
     return {"pypi", *torch, *spec.pip.indexes, *spec.flat_pages, *map(channel_name, spec.conda.channels)}
 
@@ -198,13 +204,15 @@ def _addresses(policy: Policy, spec: Spec, names: Iterable[str]) -> tuple[Findin
     if policy.indexes is None and not policy.places:
         return ()
     from envspec.artifacts.conda_channels import channel_addresses, load_conda_config
-    from envspec.base.settings import load_settings
-    from envspec.base.user_config import load_site_config
+    from envspec.configuration.settings import load_settings
+    from envspec.configuration.user_config import load_site_config
     from envspec.review.policy.judge import judge_addresses
 
     settings = load_settings(os.environ)
     channels = channel_addresses(spec.conda.channels, settings, load_conda_config(os.environ))
-    known: dict[str, str | None] = {one.name: one.address if "://" in one.address else None for one in channels}
+    known: dict[str, str | None] = {
+        channel.name: channel.address if "://" in channel.address else None for channel in channels
+    }
     known |= settings.index_urls(spec.index_addresses) | {"pypi": settings.default_index}
     used: dict[str, str | None] = {}
     for name in sorted(names):
@@ -246,11 +254,11 @@ def _ages(
     judged, now = replace(lock, targets=targets), datetime.now(timezone.utc)
     files = dated_files(targets, policy.young)
     known = known_dates(files, targets, carried)
-    young = tuple(one for one in judge_ages(policy, judged, known.times, now) if one.code == "too-young")
+    young = tuple(breach for breach in judge_ages(policy, judged, known.times, now) if breach.code == "too-young")
     lacking = {key: pin for key, pin in files.items() if key not in known.times}
     if young or not lacking:
-        dated = f"ages are judged by the dates that were asked on {known.asked} or later"
-        notes = (note(dated),) if offline and known.asked else ()
+        dated = f"ages are judged by the dates that were asked on {known.oldest} or later"
+        notes = (note(dated),) if offline and known.oldest else ()
         return young or judge_ages(policy, judged, known.times, now), notes
     try:
         if offline:

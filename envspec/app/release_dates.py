@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -18,7 +17,8 @@ from msgspec import Struct
 from envspec.app.observer import warn
 from envspec.base.errors import OutsideError
 from envspec.base.progress import Progress
-from envspec.base.settings import Settings, load_settings
+from envspec.base.threads import Pool
+from envspec.configuration.settings import Settings, load_settings
 from envspec.install.bundle import carried_facts
 from envspec.lock.model import LockedTarget, Pin
 from envspec.net.connections import index_fetcher
@@ -37,12 +37,12 @@ _WORKERS = 16
 
 
 class Dates(Struct, frozen=True):
-    """times  when files came (RFC 3339)
-    asked  the day on which the oldest of them was asked; empty for none
+    """times   when files came (RFC 3339)
+    oldest  the day on which the oldest of them was asked; empty for none
     """
 
     times: Mapping[File, str]
-    asked: str
+    oldest: str
 
 
 def dated_files(targets: Iterable[LockedTarget], exempt: Collection[str]) -> dict[File, Pin]:
@@ -56,23 +56,24 @@ def known_dates(
 ) -> Dates:
     """Give what is known of files, without asking: `carried` by their image, in bundles, and in caches."""
     settings = load_settings(os.environ)
-    found = {key: facts.uploaded for key, facts in shipped_files(packages(targets)).items() if facts.uploaded}
-    asked = set()
+    moments = {key: facts.uploaded for key, facts in shipped_files(packages(targets)).items() if facts.uploaded}
+    days = set()
     known = [carried] if carried else []
     for path in _stores(settings):
         with suppress(OutsideError):
             known.append(store.load(path))
-    for one in known:
-        for key, (fetched, facts) in one.files.items():
+    for stored in known:
+        for key, (fetched, facts) in stored.files.items():
             pin = files.get(key)
             if pin and pin.artifact and pin.artifact.sha256 == facts.sha256 and facts.uploaded:
-                found[key] = facts.uploaded
-                asked.add(fetched[:10])
-    return Dates({key: moment for key, moment in found.items() if key in files}, min(filter(None, asked), default=""))
+                moments[key] = facts.uploaded
+                days.add(fetched[:10])
+    return Dates({key: moment for key, moment in moments.items() if key in files}, min(filter(None, days), default=""))
 
 
 def _stores(settings: Settings) -> tuple[Path, ...]:
-    """The files with dates: of bundles whose wheels the user's settings name, the shared cache, and the own."""
+    """List the files with dates: those of bundles whose wheels the user's settings name, of the shared cache, and of
+    the user's own."""
     shared = store.shared_store(settings, _SOURCE)
     return (
         *carried_facts(settings.find_links),
@@ -85,13 +86,13 @@ def ask_dates(spec: Spec, files: Mapping[File, Pin]) -> dict[File, str]:
     """Ask the indexes about files, and keep the answers. One without a date is left out. Raises OutsideError."""
     settings, env = load_settings(os.environ), os.environ
     times: dict[File, str] = {}
-    wanted = sorted({(index, pin.name) for (index, _), pin in files.items() if pin.kind == "pip"})
-    if wanted:
+    projects = sorted({(index, pin.name) for (index, _), pin in files.items() if pin.kind == "pip"})
+    if projects:
         named = settings.index_urls(spec.indexes)
-        pypi = pypi_address(settings, env) if any(index == "pypi" for index, _ in wanted) else ""
+        pypi = pypi_address(settings, env) if any(index == "pypi" for index, _ in projects) else ""
         pages = IndexPages(pypi, named, settings.pytorch_mirror, index_fetcher(settings, named, env))
-        with ThreadPoolExecutor(_WORKERS) as pool:
-            for (index, _), page in zip(wanted, pool.map(lambda key: pages.ask(*key), wanted), strict=True):
+        with Pool(_WORKERS) as pool:
+            for (index, _), page in zip(projects, pool.map(lambda key: pages.ask(*key), projects), strict=True):
                 for file, facts in (page or {}).items():
                     pin = files.get((index, file))
                     if pin and pin.artifact and facts.uploaded and facts.sha256 in ("", pin.artifact.sha256):

@@ -15,11 +15,12 @@ from envspec.base.errors import InputError, LockError, OutsideError, Place
 from envspec.base.plain_files import read_operand
 from envspec.base.reader.document import decode
 from envspec.base.texts import printable
+from envspec.lock.formats.foreign.side import Side
 from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.write import digest
 from envspec.review.audit.osv import OsvDatabase
 from envspec.review.diff.judged import with_flaws
-from envspec.review.diff.model import Side, nothing
+from envspec.review.diff.model import nothing
 from envspec.review.diff.review import review
 from envspec.review.diff.rows import Review
 from envspec.review.report.checked import from_database, from_json

@@ -25,7 +25,7 @@ from envspec.install.environments.in_use import Ready, hold, program
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from envspec.base.settings import Settings
+    from envspec.configuration.settings import Settings
     from envspec.install.environment import Installation
     from envspec.install.model import InstallOutcome
     from envspec.lock.model import LockedTarget, SoundLock
@@ -89,7 +89,7 @@ class Planned(Struct, frozen=True):
     settings: Settings
 
     @property
-    def said(self) -> str:
+    def notice(self) -> str:
         return f"target {self.target.name} of {self.spec.name}: {self.because}" if self.because else ""
 
     @property
@@ -100,90 +100,90 @@ class Planned(Struct, frozen=True):
         fixed, own = variables_of(self.spec, self.target)
         return {**own, **fixed}
 
-    def installation(self, asked: RunRequest, progress: Progress) -> Installation:
+    def installation(self, request: RunRequest, progress: Progress) -> Installation:
         from envspec.install.environment import Installation
 
         return Installation(
-            self.spec, self.lock, self.target, self.prefix, os.environ, offline=asked.offline, progress=progress
+            self.spec, self.lock, self.target, self.prefix, os.environ, offline=request.offline, progress=progress
         )
 
 
-def look(asked: RunRequest) -> tuple[Planned, InstallOutcome]:
+def look(request: RunRequest) -> tuple[Planned, InstallOutcome]:
     """Plan what a run would enter, and what would be installed for it; change nothing. Raises EnvspecError."""
-    planned = plan(asked, asked.spec_path(), ask=False)
-    return planned, planned.installation(asked, Progress()).look()
+    planned = plan(request, request.spec_path(), ask=False)
+    return planned, planned.installation(request, Progress()).look()
 
 
-def enter(asked: RunRequest) -> Ready:
+def enter(request: RunRequest) -> Ready:
     """Give the environment, made or brought up to date if need be, and hold it until the program has ended that takes
     this process's place. Raises EnvspecError."""
-    path = asked.spec_path()
-    locks_dir = None if asked.locks_dir is None else os.path.abspath(asked.locks_dir)
-    key = memo.key_of(os.path.abspath(path), locks_dir, asked.target, os.environ)
+    path = request.spec_path()
+    locks_dir = None if request.locks_dir is None else os.path.abspath(request.locks_dir)
+    key = memo.key_of(os.path.abspath(path), locks_dir, request.target, os.environ)
     cache = str(cache_dir(os.environ, home_of(os.environ)))
     ready = memo.recall(cache, key)
     if ready is None or not hold(ready.prefix):
-        ready = _make_ready(asked, path, key)
-    if ready.said:
-        note(ready.said)
+        ready = _make_ready(request, path, key)
+    if ready.reason:
+        note(ready.reason)
     return ready
 
 
-def _make_ready(asked: RunRequest, path: str, key: str) -> Ready:
-    sources = _sources(asked, path)
-    found = plan(asked, path)
+def _make_ready(request: RunRequest, path: str, key: str) -> Ready:
+    sources = _sources(request, path)
+    planned = plan(request, path)
     for _ in range(_TRIES):
-        ready = make(asked, found)
+        ready = make(request, planned)
         if hold(ready.prefix):
             break
     else:
-        raise InputError(f"{found.prefix} is removed again and again", hint="see what else removes environments")
+        raise InputError(f"{planned.prefix} is removed again and again", hint="see what else removes environments")
     from envspec.install.prefix import STATE_PATH
 
-    state = memo.Sources.of([str(found.prefix / STATE_PATH)])
+    state = memo.Sources.of([str(planned.prefix / STATE_PATH)])
     whole = memo.Sources({**sources.files, **state.files}, sources.trees)
-    memo.remember(str(found.settings.cache()), key, ready, whole)
+    memo.remember(str(planned.settings.cache()), key, ready, whole)
     return ready
 
 
-def _sources(asked: RunRequest, path: str) -> memo.Sources:
+def _sources(request: RunRequest, path: str) -> memo.Sources:
     """Take the digests of all that the answer comes from, before it is read."""
     from envspec.app import base, inputs, site_policy
     from envspec.lock.signing.model import SUFFIX
     from envspec.spec.project import FILE, project_location
 
-    said = map(os.path.abspath, config_paths(os.environ, str(home_of(os.environ))))
-    own = [os.path.abspath(path), site_policy.place(), *said]
+    configuration = map(os.path.abspath, config_paths(os.environ, str(home_of(os.environ))))
+    own = [os.path.abspath(path), site_policy.place(), *configuration]
     first = memo.Sources.of(own)
     spec = inputs.read_spec(path)
-    folder_of_lock = inputs.folder_of(spec, asked.locks_dir)
+    folder_of_lock = inputs.folder_of(spec, request.locks_dir)
     lock = os.path.abspath(folder_of_lock.path)
-    of_base = base.changing_paths(inputs.there(folder_of_lock.look(), spec)) if spec.base else []
+    of_base = base.changing_paths(inputs.require_lock(folder_of_lock.look(), spec)) if spec.base else []
     # a site may demand a signature: one that goes is no answer of before any more
-    found = memo.Sources.of([lock, lock + SUFFIX, *of_base])
+    of_lock = memo.Sources.of([lock, lock + SUFFIX, *of_base])
     if spec.asked_project is None:
-        return memo.Sources({**first.files, **found.files}, {})
+        return memo.Sources({**first.files, **of_lock.files}, {})
     folder = project_location(spec).path.absolute()
     project = memo.Sources.of([str(folder / FILE)], [str(folder)])
-    return memo.Sources({**first.files, **found.files, **project.files}, project.trees)
+    return memo.Sources({**first.files, **of_lock.files, **project.files}, project.trees)
 
 
-def plan(asked: RunRequest, path: str, *, ask: bool = True) -> Planned:
+def plan(request: RunRequest, path: str, *, ask: bool = True) -> Planned:
     """Judge the lock, choose the target and name its prefix; change nothing. With `ask`, a question is put where only
     the user can choose, and a terminal is there. Raises EnvspecError."""
     from envspec.app import base, inputs
-    from envspec.base.settings import load_settings
+    from envspec.configuration.settings import load_settings
     from envspec.install.environments.choose import remark
     from envspec.install.environments.make import default_prefix
     from envspec.install.host import refuse_unfit, this_host
     from envspec.install.prefix import checked_prefix
 
     stale: inputs.Stale = "refuse-environment"
-    spec, lock = inputs.read_lock(path, asked.locks_dir, stale=stale, on_base=True, target=asked.target)
+    spec, lock = inputs.read_lock(path, request.locks_dir, stale=stale, on_base=True, target=request.target)
     base.refuse_changed_base(spec, lock)
     settings = load_settings(os.environ)
-    if asked.target is not None:
-        target = inputs.one_target(lock, asked.target)
+    if request.target is not None:
+        target = inputs.pick_target(lock, request.target)
         refuse_unfit(this_host(), lock, target)
         because = remark(spec, target, _able()) or ""
     else:
@@ -194,7 +194,7 @@ def plan(asked: RunRequest, path: str, *, ask: bool = True) -> Planned:
 
 
 def _able() -> LocalMachine:
-    """Give this machine as one with every Python: what lacks one gets one."""
+    """Return this machine with every Python: envspec fetches a missing one."""
 
     from envspec.app.this_machine import this_machine
 
@@ -208,20 +208,20 @@ def choose_target(
     Raises InputError."""
     from envspec.install.environments.choose import ChosenTarget, choose
 
-    found = choose(spec, targets, _able(), settings.run_targets)
-    if isinstance(found, ChosenTarget):
-        return found.target, found.because
-    names = [target.name for target in found.targets]
-    described = {target.name: _describe(target) for target in found.targets}
-    name = observer().choose(f"{spec.name}: {found.because}", described) if ask else None
+    choice = choose(spec, targets, _able(), settings.run_targets)
+    if isinstance(choice, ChosenTarget):
+        return choice.target, choice.because
+    names = [target.name for target in choice.targets]
+    described = {target.name: _describe(target) for target in choice.targets}
+    name = observer().choose(f"{spec.name}: {choice.because}", described) if ask else None
     if name is None:
         raise InputError(
-            f"{found.because}; the targets are {', '.join(names)}",
+            f"{choice.because}; the targets are {', '.join(names)}",
             hint=f'choose one with --target {names[0]}; for a default: [run] targets = ["{names[0]}"] in the'
             " configuration",
         )
     say(f'hint: to be asked no more: [run] targets = ["{name}"] in the configuration, or --target')
-    return found.targets[names.index(name)], "as you said"
+    return choice.targets[names.index(name)], "as you said"
 
 
 def _describe(target: LockedTarget) -> str:
@@ -229,7 +229,7 @@ def _describe(target: LockedTarget) -> str:
     return f"CUDA {inputs.cuda}, {', '.join(inputs.gpus) or 'any GPU'}" if inputs.cuda else "CPU"
 
 
-def make(asked: RunRequest, planned: Planned) -> Ready:
+def make(request: RunRequest, planned: Planned) -> Ready:
     """Make the environment, or bring it up to date. Raises EnvspecError."""
     from envspec.app import inputs
     from envspec.app.cache_size import prune_to_limit
@@ -240,20 +240,20 @@ def make(asked: RunRequest, planned: Planned) -> Ready:
 
     if planned.prefix.parent == planned.settings.shared_environments:
         # its owner makes it, and no user's lock of its folder keeps others waiting
-        return ready_of(planned.spec, planned.target, planned.prefix, planned.said)
+        return ready_of(planned.spec, planned.target, planned.prefix, planned.notice)
     make_folder(planned.prefix, ENVIRONMENTS)
     if not is_whole(planned.prefix, planned.lock, planned.target):
-        refuse_target(planned.spec, planned.lock, planned.target, planned.path, offline=asked.offline)
-        report(refuse_malicious(planned.spec, (planned.target,), planned.path, offline=asked.offline))
+        refuse_target(planned.spec, planned.lock, planned.target, planned.path, offline=request.offline)
+        report(refuse_malicious(planned.spec, (planned.target,), planned.path, offline=request.offline))
         say(f"making the environment of {planned.target.name} in {planned.prefix}")
         inputs.tell_lacking_compat(planned.spec, (planned.target,), "the environment")
     with observer().progress("reading the installed packages") as progress:
-        outcome = run_installation(planned.installation(asked, progress))
+        outcome = run_installation(planned.installation(request, progress))
     if outcome.status != "unchanged":
         prune_to_limit()
         tell_outcome(outcome)
         say(f"{outcome.status} {planned.prefix}: {planned.target.name}, {plural(len(planned.target.pins), 'package')}")
-    return ready_of(planned.spec, planned.target, planned.prefix, planned.said)
+    return ready_of(planned.spec, planned.target, planned.prefix, planned.notice)
 
 
 def run_installation(made: Installation) -> InstallOutcome:
@@ -263,7 +263,7 @@ def run_installation(made: Installation) -> InstallOutcome:
 
 def tell_outcome(outcome: InstallOutcome) -> None:
     """Tell the notes and warnings of an installation."""
-    for one in outcome.notes:
-        note(printable(one))
-    for one in outcome.warnings:
-        warn(printable(one))
+    for line in outcome.notes:
+        note(printable(line))
+    for line in outcome.warnings:
+        warn(printable(line))

@@ -42,7 +42,7 @@ class Signed(Struct, frozen=True):
     namespace: str
     about: Mapping[str, str]
     signed: bool
-    found: Signer | Finding
+    signer: Signer | Finding
     source: str | None = None
 
 
@@ -77,21 +77,21 @@ def sign_report(path: Path, key: Path | None) -> Signed:
 
 def _signature(content: bytes, key: Path | None, namespace: str) -> tuple[bytes, Signer]:
     signature = sign(content, key or _own_key(), namespace)
-    found = signer_of(content, signature, namespace, None)
-    if not isinstance(found, Signer):
-        raise ToolError(f"ssh-keygen made a signature that it doesn't take: {found.message}")
-    return signature, found
+    signer = signer_of(content, signature, namespace, None)
+    if not isinstance(signer, Signer):
+        raise ToolError(f"ssh-keygen made a signature that it doesn't take: {signer.message}")
+    return signature, signer
 
 
 def signer_of_lock(path: str, locks_dir: Path | None, allowed: Path | None, revoked: Path | None) -> Signed:
     """Ask who signed a lock. Raises SpecError, LockError, InputError where it isn't said who may sign, ToolError."""
     spec = inputs.read_spec(path)
     folder = inputs.folder_of(spec, locks_dir)
-    file = inputs.there(folder.read_with_signature(), spec)
+    file = inputs.require_lock(folder.read_with_signature(), spec)
     trusted, source = _signers(allowed, LOCK)
-    found = signer_of(file.content, file.signature, LOCK, trusted, _revoked_keys(revoked))
+    signer = signer_of(file.content, file.signature, LOCK, trusted, _revoked_keys(revoked))
     about = {"spec": spec.path, "lock": str(folder.path)}
-    return Signed(str(folder.path), LOCK, about, file.signature is not None, found, source)
+    return Signed(str(folder.path), LOCK, about, file.signature is not None, signer, source)
 
 
 def signer_of_report(path: Path, allowed: Path | None, revoked: Path | None) -> Signed:
@@ -105,8 +105,8 @@ def signer_of_report(path: Path, allowed: Path | None, revoked: Path | None) -> 
     except OSError as error:
         raise StorageError(f"{path}{SUFFIX} can't be read: {error.strerror}") from None
     trusted, source = _signers(allowed, REPORT)
-    found = signer_of(content, signature, REPORT, trusted, _revoked_keys(revoked))
-    return Signed(str(path), REPORT, {"report": str(path)}, signature is not None, found, source)
+    signer = signer_of(content, signature, REPORT, trusted, _revoked_keys(revoked))
+    return Signed(str(path), REPORT, {"report": str(path)}, signature is not None, signer, source)
 
 
 def _signers(given: Path | None, namespace: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from envspec.base.errors import EnvspecError
 from envspec.base.places import LIBRARIES, config_paths, etc
 
 if TYPE_CHECKING:
-    from envspec.base.user_config import FabricSite
+    from envspec.configuration.user_config import FabricSite
     from envspec.review.policy.model import Policy
 
 
@@ -45,7 +45,7 @@ def site_variables(env: Mapping[str, str], home: str) -> dict[str, str]:
     # to load what reads the files takes longer than to see that none names either
     if not any(map(_names_either, config_paths(env, home))):
         return {}
-    from envspec.base.user_config import load_user_config
+    from envspec.configuration.user_config import load_user_config
 
     with suppress(EnvspecError):
         site = load_user_config(env, home).site
@@ -71,9 +71,9 @@ def fabric_variables(site: FabricSite, env: Mapping[str, str]) -> dict[str, str]
     from envspec.facts.fabrics import fabrics
 
     known = fabrics()[site.kind]
-    several = env.get("SLURM_JOB_NUM_NODES", "1") != "1"
+    multi_node = env.get("SLURM_JOB_NUM_NODES", "1") != "1"
     given = {
-        **({"NCCL_NET": known.net} if known.net and several else {}),
+        **({"NCCL_NET": known.net} if known.net and multi_node else {}),
         **known.variables,
         **site.variables,
         LIBRARIES: ":".join(site.libraries),

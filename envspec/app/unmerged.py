@@ -18,19 +18,19 @@ def unmerged_files() -> frozenset[Path]:
     if top is None:
         return frozenset()
     try:
-        told = git_output(["ls-files", "--unmerged", "-z", "--full-name"], top)
+        listing = git_output(["ls-files", "--unmerged", "-z", "--full-name"], top)
     except EnvspecError:
         return frozenset()  # no git
-    return frozenset(top / line.partition("\t")[2] for line in told.split("\0") if line)
+    return frozenset(top / line.partition("\t")[2] for line in listing.split("\0") if line)
 
 
-def take_in_command(unmerged: Collection[Path], recipes: Path, *others: Path) -> str:
-    """Give the command by which git takes a spec's recipes, their development containers and other folders as they are
-    now, of these those in which it left a file unmerged: of one that a side deleted it asks no driver. Empty where
-    there are none, and without a folder in which a file has conflict markers."""
-    folders = (*others, recipes, recipes.parent.parent / ".devcontainer") if unmerged else ()
-    of = {folder: [one for one in unmerged if one.is_relative_to(folder.resolve())] for folder in folders}
-    ready = [folder for folder, found in of.items() if found and not any(map(_has_markers, found))]
+def take_in_command(unmerged: Collection[Path], recipes: Path, *more: Path) -> str:
+    """Return the command by which git takes the folders in which it left a file unmerged as they are now: a spec's
+    recipes, their development containers and others. A folder in which a file has conflict markers is left out. Empty
+    where none is left."""
+    folders = (*more, recipes, recipes.parent.parent / ".devcontainer") if unmerged else ()
+    of = {folder: [file for file in unmerged if file.is_relative_to(folder.resolve())] for folder in folders}
+    ready = [folder for folder, files in of.items() if files and not any(map(_has_markers, files))]
     return shlex.join(["git", "add", "-A", *map(os.path.normpath, ready)]) if ready else ""
 
 

@@ -14,8 +14,8 @@ from envspec.app.builds import PLATFORMS, WantedBuilds
 from envspec.artifacts.urls import index_address
 from envspec.base.errors import AnswerNo, IndexFailure, InputError
 from envspec.base.redact import redact
-from envspec.base.settings import load_settings
 from envspec.base.texts import printable
+from envspec.configuration.settings import load_settings
 from envspec.facts import toolkits
 from envspec.lock.model import WheelVariant
 from envspec.lock.variant_build import architectures_of, cuda_of
@@ -55,30 +55,30 @@ class VariantRow(Struct, frozen=True):
     properties: tuple[str, ...] = ()
 
 
-def find_variants(package: str, index: str | None, wanted: WantedBuilds) -> list[VariantRow]:
-    """List the variants of a package's newest release, or of that in `NAME==VERSION`, on the user's default index or on
-    the one at this address, that machines as these could install: "cpu" keeps what is for no GPU, and a feature that
-    nothing was asked about counts as met. The best come first, as the release orders namespaces.
+def find_variants(package: str, index: str | None, query: WantedBuilds) -> list[VariantRow]:
+    """List the variants of a package's newest release, or of that in `NAME==VERSION`, that the described machines could
+    install. The index is the user's default or the one at this address. "cpu" keeps variants for no GPU, and a feature
+    that the query doesn't name counts as met. The best come first, as the release orders namespaces.
 
     Raises InputError, OutsideError, and AnswerNo where there is none."""
-    machines: list[str | None] = [gpu.capability for gpu in wanted.look_up_gpus()]
-    found = [
+    machines: list[str | None] = [gpu.capability for gpu in query.look_up_gpus()]
+    rows = [
         row
         for row in _variant_rows(package, index)
-        if wanted.platform in (None, row.platform)
-        and (wanted.python is None or wanted.python in row.pythons)
-        and all(_suits(row, wanted.cuda, capability) for capability in machines or [None])
+        if query.platform in (None, row.platform)
+        and (query.python is None or query.python in row.pythons)
+        and all(_suits(row, query.cuda, capability) for capability in machines or [None])
     ]
-    if not found:
+    if not rows:
         raise AnswerNo(f"no variant of {package} is like that", hint="leave out an option")
-    return found
+    return rows
 
 
 def _variant_rows(package: str, index: str | None) -> Iterator[VariantRow]:
-    asked = re.fullmatch(r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:==([A-Za-z0-9.+!_-]+))?", package)
-    if asked is None:
+    match = re.fullmatch(r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:==([A-Za-z0-9.+!_-]+))?", package)
+    if match is None:
         raise InputError(f'"{printable(package)}" names no package', hint="for example torch, or torch==2.14.0")
-    name = canonical_name(asked[1])
+    name = canonical_name(match[1])
     settings = load_settings(os.environ)
     address = index or index_address("pypi", {}, settings, os.environ)
     fetcher = index_fetcher(settings, {"index": address}, os.environ)
@@ -90,7 +90,7 @@ def _variant_rows(package: str, index: str | None) -> Iterator[VariantRow]:
         raise IndexFailure(f"{redact(url)} answered HTTP {reply.status}", hint="check the index's address")
     rows = read_page(reply.body, reply.url, fetcher)
     releases = by_version(rows, name)
-    version = _version(name, asked[2], releases)
+    version = _version(name, match[2], releases)
     wheels = releases[version].wheels
     labels = {read_name(str(row["filename"])).label for row in wheels}
     if not labels - {None}:
@@ -103,16 +103,16 @@ def _variant_rows(package: str, index: str | None) -> Iterator[VariantRow]:
     return _rows(str(version), wheels, variants)
 
 
-def _version(name: str, asked: str | None, releases: Mapping[Version, object]) -> Version:
-    if asked is not None:
+def _version(name: str, requested: str | None, releases: Mapping[Version, object]) -> Version:
+    if requested is not None:
         try:
-            version = Version(asked)
+            version = Version(requested)
         except ValueError:
-            raise InputError(f'"{printable(asked)}" is not a version', hint=f"for example {name}==2.9.1") from None
+            raise InputError(f'"{printable(requested)}" is not a version', hint=f"for example {name}==2.9.1") from None
         if version not in releases:
             raise AnswerNo(f"the index has no {name} {version}")
         return version
-    final = [one for one in releases if not one.is_prerelease] or list(releases)
+    final = [release for release in releases if not release.is_prerelease] or list(releases)
     if not final:
         raise AnswerNo(f"the index has no release of {name}")
     return max(final)
@@ -123,15 +123,15 @@ def _rows(version: str, wheels: Sequence[Mapping[str, Any]], variants: Variants)
     for row in wheels:
         files.setdefault(read_name(str(row["filename"])).label, []).append(str(row["filename"]))
     order = {label: number for number, label in enumerate([*sorted(variants.variants, key=_rank(variants)), None])}
-    for label in sorted(files, key=lambda one: (order.get(one, len(order)), one or "")):
-        said = variants.variants.get(label) if label is not None else ()
-        if said is None:  # of a label that the release says nothing of nobody knows whom it is for
+    for label in sorted(files, key=lambda name: (order.get(name, len(order)), name or "")):
+        properties = variants.variants.get(label) if label is not None else ()
+        if properties is None:  # the release doesn't describe this label
             continue
-        of = WheelVariant(label or "", tuple(map(str, said)), variants.priorities)
+        of = WheelVariant(label or "", tuple(map(str, properties)), variants.priorities)
         cuda, (sm, ptx) = cuda_of(of), architectures_of(of)
         for platform in PLATFORMS:
             pythons = tuple(
-                one for one in PYTHONS if any(wheel_fits(file, platform, one, _GLIBC) for file in files[label])
+                python for python in PYTHONS if any(wheel_fits(file, platform, python, _GLIBC) for file in files[label])
             )
             if pythons:
                 driver = toolkits.driver_floor(cuda, platform) if cuda else None
@@ -139,28 +139,29 @@ def _rows(version: str, wheels: Sequence[Mapping[str, Any]], variants: Variants)
 
 
 def _rank(variants: Variants) -> Any:
-    """Sort labels by what they have of the more important namespaces, newest CUDA first; `null` comes last."""
+    """Make the order of labels: by their properties of the more important namespaces, newest CUDA first; `null` comes
+    last."""
 
     def key(label: str) -> tuple[Any, ...]:
         properties = variants.variants[label]
-        has = tuple(not any(one.namespace == name for one in properties) for name in variants.priorities)
-        lower = max((numbers(one.value) for one in properties if one.feature == CUDA_LOWER), default=())
-        return (has, tuple(-one for one in lower), label)
+        has = tuple(not any(need.namespace == name for need in properties) for name in variants.priorities)
+        lower = max((numbers(need.value) for need in properties if need.feature == CUDA_LOWER), default=())
+        return (has, tuple(-part for part in lower), label)
 
     return key
 
 
 def _suits(row: VariantRow, cuda: str | None, capability: str | None) -> bool:
-    """Say whether a machine with this CUDA and a GPU of this capability could install a variant."""
-    properties = [one for text in row.properties if (one := read_property(text)) and one.namespace == NVIDIA]
+    """Return whether a machine with this CUDA and a GPU of this capability could install a variant."""
+    properties = [need for text in row.properties if (need := read_property(text)) and need.namespace == NVIDIA]
     if cuda == "cpu":
         return not properties
-    asked = {*((CUDA_LOWER, CUDA_UPPER) if cuda else ()), *((SM_ARCH,) if capability else ())}
+    features = {*((CUDA_LOWER, CUDA_UPPER) if cuda else ()), *((SM_ARCH,) if capability else ())}
     capabilities = (capability,) if capability else ()
     known = dict(
         of_namespace(NVIDIA, TargetMachine(row.platform, "3.12", _GLIBC, cuda or "12.8", capabilities=capabilities))
     )
-    return (bool(properties) or not asked) and all(
-        any(one.feature == feature and one.value in known.get(feature, ()) for one in properties)
-        for feature in {one.feature for one in properties} & asked
+    return (bool(properties) or not features) and all(
+        any(need.feature == feature and need.value in known.get(feature, ()) for need in properties)
+        for feature in {need.feature for need in properties} & features
     )

@@ -17,7 +17,7 @@ from envspec.lock.model import Lock, LockedTarget
 from envspec.review.verify.ask import SecondSource, ask_all
 from envspec.review.verify.claims import apply_bounds, claims_of, new_claims, unasked_parts
 from envspec.review.verify.indexes import Indexes, ask_channels
-from envspec.review.verify.model import Claims, Told, Verification
+from envspec.review.verify.model import ClaimResult, Claims, Verification
 from envspec.spec.model import Spec
 from envspec.spec.newer import bounds, with_moments_of_lock
 
@@ -28,7 +28,7 @@ class Verified(Struct, frozen=True):
     spec: Spec
     lock: Lock
     targets: tuple[LockedTarget, ...]
-    found: Verification
+    verification: Verification
 
 
 def verify(
@@ -43,9 +43,9 @@ def verify(
     chosen = inputs.locked_targets(lock, targets)
     claims = claims_in(spec, lock, chosen)
     old = inputs.lock_at(revision, spec, locks_dir) if revision is not None else None
-    asked = claims if old is None else new_claims(claims, claims_in(spec, old, old.targets))
-    found = Verification(ask_indexes(spec, lock, asked, live=live), len(claims), unasked_parts(lock, old))
-    return Verified(spec, lock, chosen, found)
+    subset = claims if old is None else new_claims(claims, claims_in(spec, old, old.targets))
+    verification = Verification(ask_indexes(spec, lock, subset, live=live), len(claims), unasked_parts(lock, old))
+    return Verified(spec, lock, chosen, verification)
 
 
 def claims_in(spec: Spec, lock: Lock, targets: Iterable[LockedTarget]) -> Claims:
@@ -53,7 +53,7 @@ def claims_in(spec: Spec, lock: Lock, targets: Iterable[LockedTarget]) -> Claims
     return apply_bounds(claims_of(lock, targets), bounds(with_moments_of_lock(spec, lock.inputs.exclude_newer)))
 
 
-def ask_indexes(spec: Spec, lock: Lock, claims: Claims, *, live: bool = False) -> tuple[Told, ...]:
+def ask_indexes(spec: Spec, lock: Lock, claims: Claims, *, live: bool = False) -> tuple[ClaimResult, ...]:
     """Ask this machine's indexes and channels for claims of a lock. Raises Forbidden where the site's policy forbids
     an address."""
     permit_addresses(spec)
@@ -63,8 +63,8 @@ def ask_indexes(spec: Spec, lock: Lock, claims: Claims, *, live: bool = False) -
     indexes = Indexes.of(spec, os.environ, second, facts=not live)
     channels = partial(ask_channels, spec=spec, env=os.environ)
     with observer().progress("asking the indexes") as progress:
-        told = ask_all(claims, pins, indexes, channels, progress.count)
+        results = ask_all(claims, pins, indexes, channels, progress.count)
     if not second:
-        return told
+        return results
     with observer().progress("asking the second source") as progress:
-        return SecondSource(indexes, second).ask(told, pins, progress.count)
+        return SecondSource(indexes, second).ask(results, pins, progress.count)

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from envspec.base.documents import decode
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact, without_credentials
+from envspec.base.threads import run_async
 from envspec.binaries.wheel import PREFIX, command_content
 from envspec.lock.conda_files import artifact_of, channel_of, url_in_channel
 from envspec.lock.model import Pin
@@ -83,7 +84,7 @@ class CondaArchives(Struct, frozen=True):
             if folder := self._folder(pin):
                 texts = {name: (folder / name).read_bytes() for name in (_PATHS, _LINK) if (folder / name).is_file()}
             else:
-                texts = asyncio.run(asyncio.wait_for(self._info(pin), _SECONDS))
+                texts = run_async(asyncio.wait_for(self._info(pin), _SECONDS))
             listed, link = decode(texts.get(_PATHS, b""), _Listed), decode(texts.get(_LINK, b"{}"), _Link)
             found = {_place(one.path): _content(one.sha256) for one in listed.paths if one.sha256}
         except asyncio.TimeoutError:

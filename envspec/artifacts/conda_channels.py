@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from envspec.base.documents import read_json
 from envspec.base.errors import InputError, OutsideError, SpecError
 from envspec.base.redact import has_credentials, register_all, without_credentials
-from envspec.base.settings import Settings, condarc_files, load_settings, read_condarc, split_credentials
+from envspec.configuration.settings import Settings, condarc_files, load_settings, read_condarc, split_credentials
 from envspec.packages.names import channel_name
 from envspec.spec.model import Spec
 

@@ -26,9 +26,9 @@ from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import IndexFailure
 from envspec.base.plain_files import open_plain
 from envspec.base.redact import redact
-from envspec.base.settings import split_credentials
 from envspec.base.storage import OF_THE_MACHINE
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, installed_paths
+from envspec.configuration.settings import split_credentials
 from envspec.net.fetch import Fetcher, Reply
 from envspec.net.remote_file import DamagedFile, RemoteFile, open_tail
 from envspec.net.transport import Deadline, deadline

@@ -7,13 +7,14 @@ the project's page (PEP 503 HTML or PEP 691 JSON) to the file's URL.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from typing import Any
 
 from msgspec import Struct
 
 from envspec.base.errors import IndexFailure, InputError, OutsideError
-from envspec.base.settings import Settings, load_settings, split_credentials
+from envspec.base.threads import Pool
+from envspec.configuration.settings import Settings, load_settings, split_credentials
 from envspec.lock.model import Pin
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher
@@ -68,15 +69,11 @@ def artifact_urls(
 
     found: dict[tuple[str, str], str] = {}
     on_page(0, len(wanted))
-    pool = ThreadPoolExecutor(_WORKERS)
-    try:
+    with Pool(_WORKERS) as pool:
         reading = {pool.submit(read, page): page for page in wanted}
         for done, future in enumerate(as_completed(reading), 1):
             found.update({(reading[future].index, file): url for file, url in future.result().items()})
             on_page(done, len(wanted))
-    finally:
-        # After a failure, nobody waits for the pages that are still being read.
-        pool.shutdown(wait=False, cancel_futures=True)
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -13,10 +12,11 @@ from envspec.artifacts.conda_archives import CondaArchives, installs_modules
 from envspec.artifacts.wheel_reader import Key, OfAll, Question, Unread, WheelReader, WheelSays, key_of, key_of_all
 from envspec.base.errors import IndexFailure, Way
 from envspec.base.progress import Counting
-from envspec.base.settings import split_credentials
 from envspec.base.texts import without_unseen
+from envspec.base.threads import Pool
 from envspec.binaries.build_notes import BuildNotes
 from envspec.binaries.device_code import DeviceCode, speaks_of_gpus
+from envspec.configuration.settings import split_credentials
 from envspec.facts import neighbours, torch_builds
 from envspec.facts.cuda_stack import is_cudas_own, is_for_gpus, is_toolkit, of_both_majors, stack_of
 from envspec.facts.gpu_only import holds_host_code_alone
@@ -346,7 +346,7 @@ class WheelInspector(Struct, frozen=True):
         left = [pin for pin, says in known.items() if says is None]
         fresh: Answers = {}
         if left:
-            with ThreadPoolExecutor(THREADS) as pool:
+            with Pool(THREADS) as pool:
                 fresh = dict(zip(left, pool.map(lambda pin: self._read(pin, questions[pin]), left), strict=True))
         return {pin: fresh[pin] if says is None else says for pin, says in known.items()}
 

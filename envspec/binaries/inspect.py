@@ -8,7 +8,6 @@ import zipfile
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from threading import Event
 from typing import IO
@@ -17,6 +16,7 @@ from msgspec.structs import replace
 
 from envspec.base.errors import InputError, Place, StorageError
 from envspec.base.progress import Progress
+from envspec.base.threads import Pool
 from envspec.binaries import fatbin
 from envspec.binaries.build_notes import build_notes
 from envspec.binaries.fatbin import Member
@@ -142,7 +142,7 @@ def _gather(
             return None
 
     progress.phase("reading", sum(member.size for member in members))
-    with ThreadPoolExecutor(THREADS) as pool:
+    with Pool(THREADS) as pool:
         try:
             scanned = list(pool.map(scan_member, sorted(members, key=lambda member: -member.size)))
         except BaseException:

@@ -29,11 +29,11 @@ def lacking(folder: str) -> Iterator[str]:
                 yield path
 
 
-def compile_file(path: str, told: str) -> bool:
-    """Write the bytecode of one file, which tracebacks call `told`. False for a file that doesn't compile."""
+def compile_file(path: str, display_path: str) -> bool:
+    """Write the bytecode of one file, which tracebacks call `display_path`. False for a file that doesn't compile."""
     mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
     try:
-        py_compile.compile(path, dfile=told, doraise=True, quiet=2, invalidation_mode=mode)
+        py_compile.compile(path, dfile=display_path, doraise=True, quiet=2, invalidation_mode=mode)
     except (py_compile.PyCompileError, ValueError, RecursionError):
         return False
     return True
@@ -41,9 +41,9 @@ def compile_file(path: str, told: str) -> bool:
 
 def main(folder: str, place: str | None = None) -> int:
     paths = list(lacking(folder))
-    told = [(folder if place is None else place) + path[len(folder) :] for path in paths]
+    display_paths = [(folder if place is None else place) + path[len(folder) :] for path in paths]
     with ProcessPoolExecutor() as pool:
-        for _ in pool.map(compile_file, paths, told, chunksize=64):
+        for _ in pool.map(compile_file, paths, display_paths, chunksize=64):
             pass
     return 0
 
@@ -51,6 +51,6 @@ def main(folder: str, place: str | None = None) -> int:
 if __name__ == "__main__":
     if sys.flags.hash_randomization:
         # before Python 3.11, sets of constants are written in the order of their hashes
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-        os.execve(sys.executable, [sys.executable, "-sSB", *sys.argv], {**kept, "PYTHONHASHSEED": "0"})
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        os.execve(sys.executable, [sys.executable, "-sSB", *sys.argv], {**variables, "PYTHONHASHSEED": "0"})
     sys.exit(main(*sys.argv[1:]))

@@ -39,15 +39,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--config", required=True)
     parser.add_argument("--device", choices=("auto", "cuda", "cpu"), default="auto")
     parser.add_argument("--json", required=True)
-    asked = parser.parse_args(argv)
+    options = parser.parse_args(argv)
     started, begin = datetime.datetime.now(datetime.timezone.utc), time.monotonic()
     torch: Any = importlib.import_module("torch")
     dist: Any = importlib.import_module("torch.distributed")
     collectives = the_check()
 
-    with open(asked.config, encoding="utf-8") as file:
+    with open(options.config, encoding="utf-8") as file:
         config = json.load(file)
-    cuda = asked.device == "cuda" or (asked.device == "auto" and bool(config["cuda"]) and torch.cuda.is_available())
+    cuda = options.device == "cuda" or (options.device == "auto" and bool(config["cuda"]) and torch.cuda.is_available())
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if cuda else torch.device("cpu")
     logs = tempfile.TemporaryDirectory()
     if cuda:
@@ -62,31 +62,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     checks: list[Any] = []
     figures: list[Any] = []
     details = {"ranks": world, "nodes": sorted(set(nodes)), "groups": len(set(group_ranks))}
-    one = importlib.import_module("envspec_check.ranks").Rank(torch, dist, rank, world, device.type)
+    this_rank = importlib.import_module("envspec_check.ranks").Rank(torch, dist, rank, world, device.type)
     tests: Any = (("all_reduce", all_reduce), ("exchange", exchange), ("ddp", ddp))
     if cuda:
-        tests = (*tests, ("fabric", lambda one: fabric(config, pathlib.Path(logs.name))))
+        tests = (*tests, ("fabric", lambda _: fabric(config, pathlib.Path(logs.name))))
     for name, function in tests:
         since = time.monotonic()
-        reason, more = function(one)
+        reason, more = function(this_rank)
         every: list[Any] = [None] * world
         dist.all_gather_object(every, reason)
-        failed = [f"rank {at}: {one}" for at, one in enumerate(every) if one]
+        failed = [f"rank {at}: {reason}" for at, reason in enumerate(every) if reason]
         needs_gpu = cuda or bool(config["cuda"])
         checks.append(check(name, needs_gpu, "; ".join(failed), time.monotonic() - since, dict(details, **more)))
-    times, late = collectives.stragglers(collectives.own_seconds(one))
+    times, late = collectives.stragglers(collectives.own_seconds(this_rank))
     checks[0]["details"].update(times)
     checks[0]["slow"] = late if cuda or len(set(nodes)) > 1 else []  # on one CPU the ranks hold each other up
     card = card_here(torch, config) if cuda else None
-    told = functools.partial(reports().figure, references=config.get("references") or {}, card=card)
-    for size, seconds in collectives.timed_all_reduce(one, SIZES).items():
-        figures.append(told(f"multi_node.all_reduce_us.{size}", seconds * 1e6, "us"))
-        figures.append(told(f"multi_node.bus_gb_s.{size}", collectives.bus_gb_s(world, int(size), seconds), "GB/s"))
+    figure = functools.partial(reports().figure, references=config.get("references") or {}, card=card)
+    for size, seconds in collectives.timed_all_reduce(this_rank, SIZES).items():
+        figures.append(figure(f"multi_node.all_reduce_us.{size}", seconds * 1e6, "us"))
+        figures.append(figure(f"multi_node.bus_gb_s.{size}", collectives.bus_gb_s(world, int(size), seconds), "GB/s"))
     if rank == 0:
-        write(asked.json, report(torch, config, cuda, started, time.monotonic() - begin, checks, figures))
+        write(options.json, report(torch, config, cuda, started, time.monotonic() - begin, checks, figures))
     dist.barrier()
     dist.destroy_process_group()
-    return 1 if any(one["status"] == "fail" for one in checks) else 0
+    return 1 if any(result["status"] == "fail" for result in checks) else 0
 
 
 def the_check() -> Any:
@@ -98,8 +98,8 @@ def the_check() -> Any:
 
 
 def check_digest() -> str:
-    found: str = importlib.import_module("envspec_check.environment").check_digest()
-    return found
+    digest: str = importlib.import_module("envspec_check.environment").check_digest()
+    return digest
 
 
 def reports() -> Any:
@@ -120,32 +120,32 @@ def the_fabric() -> Any:
 
 def fabric(config: dict[str, Any], logs: pathlib.Path) -> Outcome:
     """NCCL uses the InfiniBand or RoCE ports of this rank's node, where any are up."""
-    found = the_fabric().judge(config, the_fabric().ports(), the_fabric().network_of(logs))
-    told = ": ".join(filter(None, (found.reason, found.remedy)))
-    return (told if found.status == "fail" else None), {**found.details, "told": told or None}
+    outcome = the_fabric().judge(config, the_fabric().ports(), the_fabric().network_of(logs))
+    message = ": ".join(filter(None, (outcome.reason, outcome.remedy)))
+    return (message if outcome.status == "fail" else None), {**outcome.details, "told": message or None}
 
 
-def all_reduce(one: Any) -> Outcome:
+def all_reduce(rank: Any) -> Outcome:
     """Sums of integers are exact, whatever the order."""
-    return the_check().all_reduce_exact(one), {}
+    return the_check().all_reduce_exact(rank), {}
 
 
-def exchange(one: Any) -> Outcome:
+def exchange(rank: Any) -> Outcome:
     """Floats arrive as they were sent, by every collective, and are summed as they should be."""
-    found = the_check().exchange(one)
-    return "; ".join(found["wrong"]) or None, {"without": found["without"]}
+    faults = the_check().exchange(rank)
+    return "; ".join(faults["wrong"]) or None, {"without": faults["without"]}
 
 
-def ddp(one: Any) -> Outcome:
+def ddp(rank: Any) -> Outcome:
     """Ranks that train on data of their own end with the weights of one process with all of it, and a smaller loss."""
-    found: list[Any] = [None] * one.world
-    one.dist.all_gather_object(found, the_check().ddp_steps(one))
+    results: list[Any] = [None] * rank.world
+    rank.dist.all_gather_object(results, the_check().ddp_steps(rank))
     more = {
-        "first_loss": found[0]["first"],
-        "last_loss": found[0]["last"],
-        "apart": max(each["apart"] for each in found),
+        "first_loss": results[0]["first"],
+        "last_loss": results[0]["last"],
+        "apart": max(each["apart"] for each in results),
     }
-    return the_check().wrong_ddp(found), more
+    return the_check().wrong_ddp(results), more
 
 
 def check(name: str, needs_gpu: bool, reason: str, seconds: float, details: dict[str, Any]) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def _judge_gpus(target: dict[str, Any], gpus: Sequence[Gpu], driver_cuda: str | 
     code = target.get("code") or {"sm": locked, "ptx": []}
     # a driver compiles no PTX that is newer than its own CUDA
     newer = driver_cuda is not None and numbers(driver_cuda) < numbers(cuda or "0")
-    flags = [*code["sm"], *("compute_" + one for one in ([] if newer else code["ptx"]))]
+    flags = [*code["sm"], *("compute_" + architecture for architecture in ([] if newer else code["ptx"]))]
     without = [gpu for gpu in gpus if not covers(flags, gpu.capability, cuda)]
     if without:
         return Verdict(
@@ -106,10 +106,10 @@ def _judge_gpus(target: dict[str, Any], gpus: Sequence[Gpu], driver_cuda: str | 
             f"{_names(without)} can't run this image, by the lock's facts: its PyTorch has code for"
             f" {', '.join(code['sm'])}: use a target of {target.get('spec')} that is for it",
         )
-    asked = " or ".join(target.get("gpus") or []) or "other GPUs"
-    others = [gpu for gpu in gpus if locked and not covers(locked, gpu.capability, cuda)]
-    text = f"this image was locked for {asked}, and here is {_names(others)}: torch runs on it, others may not"
-    return Verdict(False, text) if others else FINE
+    expected = " or ".join(target.get("gpus") or []) or "other GPUs"
+    unlike = [gpu for gpu in gpus if locked and not covers(locked, gpu.capability, cuda)]
+    text = f"this image was locked for {expected}, and here is {_names(unlike)}: torch runs on it, others may not"
+    return Verdict(False, text) if unlike else FINE
 
 
 def _names(gpus: Sequence[Gpu]) -> str:
@@ -123,7 +123,7 @@ def look(load: Callable[[], Any] = lambda: None, version_file: str = "/proc/driv
     except (OSError, AttributeError):
         return Machine(kernel_driver(version_file), (), False)
     try:
-        gpus = tuple(Gpu(*one) for one in nvml.gpus())
+        gpus = tuple(Gpu(*gpu) for gpu in nvml.gpus())
         return Machine(nvml.driver() or kernel_driver(version_file), gpus, True, nvml.cuda(), nvml.links())
     finally:
         nvml.library.nvmlShutdown()
@@ -150,7 +150,7 @@ def with_slice(manifest: str) -> str:
     with open(manifest, encoding="utf-8") as file:
         text = file.read()
     asks = f"env: [{{ name: ENVSPEC_LOCK, value: {own} }}]"
-    return re.sub("^( +)image: .*$", lambda found: f"{found[0]}\n{found[1]}{asks}", text, flags=re.MULTILINE)
+    return re.sub("^( +)image: .*$", lambda match: f"{match[0]}\n{match[1]}{asks}", text, flags=re.MULTILINE)
 
 
 def main(arguments: Sequence[str], look: Callable[[], Machine] = look) -> int:
@@ -163,7 +163,7 @@ def main(arguments: Sequence[str], look: Callable[[], Machine] = look) -> int:
             sys.stdout.write(with_slice(path))
             return 0
         if named:
-            slices = [read_target(one) for one in (*named[1:], path)]
+            slices = [read_target(file) for file in (*named[1:], path)]
             sys.stdout.write(" ".join(map(words, slices)) + "\n")
             return 0
         target = read_target(path)
@@ -172,8 +172,8 @@ def main(arguments: Sequence[str], look: Callable[[], Machine] = look) -> int:
     except (OSError, ValueError) as error:
         sys.stderr.write(f"envspec: {path} can't be read ({error}); ENVSPEC_SKIP_PREFLIGHT=1 starts without it\n")
         return 2
-    wanted = os.environ.get("ENVSPEC_LOCK", "").split()
-    if wanted and words(target) not in wanted:
+    expected = os.environ.get("ENVSPEC_LOCK", "").split()
+    if expected and words(target) not in expected:
         sys.stderr.write(
             "envspec: error: this image is of another lock than the job: make the image anew, or export the job anew"
             " (an empty ENVSPEC_LOCK takes any image)\n"

@@ -22,11 +22,11 @@ Examples:
 
 @click.command(epilog=EPILOG)
 @options.spec_and("packages", "PKG...")
-@options.one_target
+@options.edited_target
 @click.option("--conda", is_flag=True, help="Add match specs of conda packages, not requirements of pip's.")
 @options.no_lock
 @lock_options
-def command(request: LockRequest, **asked: Any) -> int:
+def command(request: LockRequest, **arguments: Any) -> int:
     """Add packages to a spec, and lock it again
 
     A package that the spec has already takes the new requirement in its place. Comments, order and style of the spec
@@ -34,6 +34,6 @@ def command(request: LockRequest, **asked: Any) -> int:
     """
     from envspec.app.edit import add
 
-    done = add(request=request, **asked)
+    done = add(request=request, **arguments)
     show_edit("add", done)
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import click
 
 from envspec.base.errors import AnswerNo, InputError, OutsideError
 from envspec.cli import options
-from envspec.cli.console import columns, out, out_json, silence_stdout, wants_json
+from envspec.cli.console import columns, out, out_json, silence, wants_json
 from envspec.cli.look_up import look_up
 from envspec.cli.table import colour_word
 
@@ -69,7 +70,7 @@ def command(path: str, targets: tuple[str, ...], locks_dir: Path | None, form: s
             out_json(audited.sarif())
     except BrokenPipeError:
         # who reads only the first line must not take this for a pass
-        silence_stdout()
+        silence(sys.stdout)
     if tell_unread(audited.facts):
         return OutsideError.exit_code
     return AnswerNo.exit_code if audited.report.at_least(fail_on) else 0

@@ -53,15 +53,15 @@ def read(base: str, platform: str | None, output: Path | None, offline: bool) ->
     package; -o writes it.
     """
     arm = machine.machine().lower() in ("aarch64", "arm64")
-    found = read_base(base, platform or ("linux-aarch64" if arm else "linux-64"), offline=offline)
+    inventory = read_base(base, platform or ("linux-aarch64" if arm else "linux-64"), offline=offline)
     if output:
-        write_text(output, found.text)
+        write_text(output, inventory.text)
     if wants_json():
-        options.print_json("base", {"inventory": asdict(found)})
+        options.print_json("base", {"inventory": asdict(inventory)})
     elif output:
-        say(f"wrote {output}: {found.summary}")
+        say(f"wrote {output}: {inventory.summary}")
     else:
-        out(found.text.rstrip("\n"))
+        out(inventory.text.rstrip("\n"))
     return 0
 
 
@@ -71,23 +71,34 @@ def read(base: str, platform: str | None, output: Path | None, offline: bool) ->
 @options.as_json
 def diff(old: Path, new: Path) -> int:
     """Compare the inventories in two files: what another tag of a vendor's image would change"""
-    told, found = compare_bases(old, new)
-    lines = [*([printable(told)] if told else []), *_lines(found)]
-    options.answer("base", {"differences": [asdict(one) for one in found]}, lines or ["no difference"])
+    summary, differences = compare_bases(old, new)
+    lines = [*([printable(summary)] if summary else []), *_lines(differences)]
+    options.answer(
+        "base", {"differences": [asdict(difference) for difference in differences]}, lines or ["no difference"]
+    )
     return 0
 
 
-def _lines(found: tuple[Difference, ...]) -> Iterator[str]:
-    for part in dict.fromkeys(one.part for one in found):
-        own = [one for one in found if one.part == part]
+def _lines(differences: tuple[Difference, ...]) -> Iterator[str]:
+    for part in dict.fromkeys(difference.part for difference in differences):
+        own = [difference for difference in differences if difference.part == part]
         if part not in ("python", "glibc", "digest", "platform", "executable"):
             yield f"{part}:"
-        yield from align([(f"  {printable(one.name)}" if part != one.name else part, _change(one)) for one in own])
+        yield from align(
+            [
+                (f"  {printable(difference.name)}" if part != difference.name else part, _change(difference))
+                for difference in own
+            ]
+        )
 
 
-def _change(one: Difference) -> str:
-    if one.part in ("constraints", "folders"):
-        return "new" if one.old is None else "gone"
-    if one.old is None:
-        return f"new: {printable(one.new or '')}"
-    return f"{printable(one.old)} -> {printable(one.new)}" if one.new is not None else f"gone: {printable(one.old)}"
+def _change(difference: Difference) -> str:
+    if difference.part in ("constraints", "folders"):
+        return "new" if difference.old is None else "gone"
+    if difference.old is None:
+        return f"new: {printable(difference.new or '')}"
+    return (
+        f"{printable(difference.old)} -> {printable(difference.new)}"
+        if difference.new is not None
+        else f"gone: {printable(difference.old)}"
+    )

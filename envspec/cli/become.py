@@ -33,9 +33,6 @@ def become(words: Sequence[str], program: str, env: Mapping[str, str]) -> NoRetu
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()
-    if hasattr(signal, "setitimer"):
-        # it would go on, and end a program that knows nothing of it
-        signal.setitimer(signal.ITIMER_REAL, 0)
     for name in ("SIGPIPE", "SIGXFSZ"):
         # Python ignores them, which a program would inherit
         if hasattr(signal, name):

@@ -45,7 +45,9 @@ Exit codes: 0 done, 1 no build matches, 2 the input is wrong.
 )
 @click.option("--index", metavar="URL", help="The index that --variants reads, by default the one for PyPI.")
 @options.as_json
-def command(package: str, version: str | None, conda: bool, as_variants: bool, index: str | None, **others: Any) -> int:
+def command(
+    package: str, version: str | None, conda: bool, as_variants: bool, index: str | None, **conditions: Any
+) -> int:
     """List the builds of torch: CUDA, platform, Pythons, architectures, and what they need
 
     `torch` means the wheels of PyPI and of the PyTorch index, `pytorch` means conda-forge's packages, which are
@@ -56,16 +58,16 @@ def command(package: str, version: str | None, conda: bool, as_variants: bool, i
         from envspec.app.variant_builds import find_variants
 
         package = package if version is None else f"{package}=={version}"
-        variants = find_variants(package, index, WantedBuilds(version=None, **others))
+        variants = find_variants(package, index, WantedBuilds(version=None, **conditions))
         options.answer("variants", {"package": package, "variants": variants}, align(_variants(variants)))
         return 0
     if index is not None:
         raise InputError("--index is for --variants", hint="add --variants")
     conda = conda or package == "pytorch"
-    found = find_builds(package, WantedBuilds(version=version, **others), conda=conda)
-    rows = [{name: value for name, value in asdict(row).items() if name not in _OWN} for row in found]
+    builds = find_builds(package, WantedBuilds(version=version, **conditions), conda=conda)
+    rows = [{name: value for name, value in asdict(row).items() if name not in _OWN} for row in builds]
     document = {"package": "pytorch" if conda else "torch", "builds": rows}
-    options.answer("builds", document, align(_table(found, conda), heading=True))
+    options.answer("builds", document, align(_table(builds, conda), heading=True))
     return 0
 
 
@@ -100,10 +102,10 @@ def _table(rows: Iterable[BuildRow], conda: bool) -> Iterator[tuple[str, ...]]:
 def _variants(rows: Iterable[VariantRow]) -> Iterator[tuple[str, ...]]:
     yield "VERSION", "VARIANT", "CUDA", "PLATFORM", "PYTHON", "ARCHITECTURES", "PTX", "DRIVER", "NEEDS"
     for row in rows:
-        others = [text for text in row.properties if not text.startswith("nvidia ::")]
+        needs = [text for text in row.properties if not text.startswith("nvidia ::")]
         ends = sorted({row.pythons[0], row.pythons[-1]}, key=row.pythons.index)
         yield (
             *(row.version, row.variant or "(plain)", row.cuda or "", row.platform, "-".join(ends)),
             *(" ".join(row.sm), " ".join(row.ptx), f">={row.driver_floor}" if row.driver_floor else ""),
-            ", ".join(others),
+            ", ".join(needs),
         )

@@ -25,7 +25,7 @@ Examples:
 
 @click.command(epilog=EPILOG)
 @options.spec
-@options.one_of("The target to bundle; needed only when the lock has several.")
+@options.target_option("The target to bundle; needed only when the lock has several.")
 @click.option("--output", "-o", "output", type=click.Path(path_type=Path), required=True, help="The tar file to write.")
 @click.option(
     "--since",
@@ -50,7 +50,7 @@ Examples:
 )
 @options.locks_dir
 @options.as_json
-def command(**asked: Any) -> int:
+def command(**arguments: Any) -> int:
     """Put all files of a target into one tar, for a machine without internet
 
     envspec checks every file against its hash and looks through it. The tar holds the target's slice of the lock, the
@@ -58,7 +58,7 @@ def command(**asked: Any) -> int:
     environment without envspec and without a network. envspec prints the bundle's digest, which `install.sh --expect`
     takes.
     """
-    request = BundleRequest(**asked)
+    request = BundleRequest(**arguments)
     with interruption_says("run the same command again to continue"):
         made = make_bundle(request)
     if wants_json():

@@ -15,11 +15,11 @@ from envspec.app.mirror import fill_mirror
 from envspec.base.cache import KINDS
 from envspec.base.errors import InputError
 from envspec.base.reader.document import key_path
-from envspec.base.settings import load_settings
 from envspec.base.texts import byte_size, bytes_of, nearest, plural, printable
 from envspec.cli import options
 from envspec.cli.console import out, say, wants_json
 from envspec.cli.table import align
+from envspec.configuration.settings import load_settings
 
 EPILOG = """\b
 Examples:
@@ -64,21 +64,21 @@ def directory() -> int:
 @options.as_json
 def size() -> int:
     """Show what is in the cache, by kind and size"""
-    found = look_at_cache()
-    places = (found.settings.cache_dir, found.settings.environments)
+    view = look_at_cache()
+    places = (view.settings.cache_dir, view.settings.environments)
     of_cache, of_environments = map(count_inodes, places)
     if wants_json():
-        return _print(found, {"inodes": {"cache": of_cache, "environments": of_environments}})
-    kinds = found.contents.by_kind()
+        return _print(view, {"inodes": {"cache": of_cache, "environments": of_environments}})
+    kinds = view.contents.by_kind()
     rows = [(kind, byte_size(total), f"{count:,}", KINDS[kind]) for kind, (count, total) in kinds.items()]
     for line in align(rows, right="12"):
         out(line)
     environments = kinds.get("environments", (0, 0))[1]
-    out(f"{byte_size(found.contents.size - environments)}, {of_cache:,} inodes, in {places[0]}")
+    out(f"{byte_size(view.contents.size - environments)}, {of_cache:,} inodes, in {places[0]}")
     if "environments" in kinds:
-        told = f"{byte_size(environments)} besides what is shared with caches, {of_environments:,} inodes"
-        out(f"{told}, in {places[1]}")
-    _tell_foreign(found)
+        summary = f"{byte_size(environments)} besides what is shared with caches, {of_environments:,} inodes"
+        out(f"{summary}, in {places[1]}")
+    _tell_foreign(view)
     return 0
 
 
@@ -141,37 +141,37 @@ def fill(specs: tuple[str, ...], targets: tuple[str, ...], locks_dir: Path | Non
     for prefix in filled.environments:
         out(str(prefix))
     if filled.mirrors:
-        lines = " ".join(f'{key_path((one,))} = "URL/{one}"' for one in filled.mirrors)
+        lines = " ".join(f'{key_path((key,))} = "URL/{key}"' for key in filled.mirrors)
         say(f"hint: serve it at a URL, and name it in /etc/envspec/config.toml, [mirrors]: {lines}", style="cyan")
     return 0
 
 
-def _tell(found: CacheView) -> int:
-    """Tell what was removed. Gives the exit code."""
-    assert found.removed is not None
+def _tell(view: CacheView) -> int:
+    """Print what was removed. Return the exit code."""
+    assert view.removed is not None
     if wants_json():
-        _print(found)
+        _print(view)
     else:
-        out(f"removed {byte_size(found.removed.size)}, {byte_size(found.contents.size)} left")
-        _tell_foreign(found)
-    return 3 if found.removed.kept else 0
+        out(f"removed {byte_size(view.removed.size)}, {byte_size(view.contents.size)} left")
+        _tell_foreign(view)
+    return 3 if view.removed.kept else 0
 
 
-def _print(found: CacheView, more: Mapping[str, object] = _NOTHING) -> int:
-    kinds = found.contents.by_kind().items()
+def _print(view: CacheView, more: Mapping[str, object] = _NOTHING) -> int:
+    kinds = view.contents.by_kind().items()
     document = {
-        "cache": found.settings.cache_dir,
-        "environments": found.settings.environments,
-        "size": found.contents.size,
+        "cache": view.settings.cache_dir,
+        "environments": view.settings.environments,
+        "size": view.contents.size,
         "kinds": [{"kind": kind, "entries": count, "size": total} for kind, (count, total) in kinds],
-        "foreign": found.contents.foreign,
+        "foreign": view.contents.foreign,
     }
-    options.print_json("cache", document | dict(more) | ({"removed": found.removed} if found.removed else {}))
+    options.print_json("cache", document | dict(more) | ({"removed": view.removed} if view.removed else {}))
     return 0
 
 
-def _tell_foreign(found: CacheView) -> None:
-    if foreign := found.contents.foreign:
+def _tell_foreign(view: CacheView) -> None:
+    if foreign := view.contents.foreign:
         more = f" and {len(foreign) - 5} more" if len(foreign) > 5 else ""
         names = ", ".join(printable(name) for name in foreign[:5])
         say(f"note: not envspec's, and left alone: {names}{more}", style="cyan")
@@ -180,16 +180,16 @@ def _tell_foreign(found: CacheView) -> None:
 def _age(text: str | None) -> float | None:
     if text is None:
         return None
-    found = _AGE.fullmatch(text)
-    if found is None:
+    match = _AGE.fullmatch(text)
+    if match is None:
         raise InputError(f"--older-than: {printable(text)!r} is no age", hint="for example 12h, 30d or 8w")
-    return float(int(found[1]) * _SECONDS[found[2]])
+    return float(int(match[1]) * _SECONDS[match[2]])
 
 
 def _size(text: str | None) -> int | None:
     if text is None:
         return None
-    found = bytes_of(text)
-    if found is None:
+    size_in_bytes = bytes_of(text)
+    if size_in_bytes is None:
         raise InputError(f"--max-size: {printable(text)!r} is no size", hint='for example "20 GB"')
-    return found
+    return size_in_bytes

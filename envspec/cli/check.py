@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from envspec.base.errors import MOST, parts
 from envspec.base.finding import Finding
 from envspec.base.texts import printable
 from envspec.cli import options
-from envspec.cli.console import error_json, say, silence_stdout, tell, wants_verbose
+from envspec.cli.console import error_json, say, silence, tell, wants_verbose
 
 EPILOG = """\b
 Examples:
@@ -53,7 +54,7 @@ def command(paths: tuple[str, ...], locks_dir: Path | None, imports: bool) -> in
         options.answer("check", document, _lines(findings))
     except BrokenPipeError:
         # who reads only the first line must not take a stale lock for a fresh one
-        silence_stdout()
+        silence(sys.stdout)
     for finding in findings:
         if finding.error is not None:
             tell(finding.error)
@@ -78,7 +79,7 @@ def _as_json(finding: SpecState) -> dict[str, Any]:
         "lock": finding.lock,
         "status": finding.status,
         "reasons": [{**reason.document, "details": reason.details} for reason in finding.reasons],
-        "errors": [] if finding.error is None else [error_json(one) for one in parts(finding.error)],
+        "errors": [] if finding.error is None else [error_json(error) for error in parts(finding.error)],
     }
 
 
@@ -111,8 +112,8 @@ def reason_lines(reasons: Iterable[Finding], locks: Path, recipes: Path) -> list
         folder = _folder(str(reason.file)) if reason.code in _SEVERAL else reason.text
         groups.setdefault((reason.code, folder, _advice(reason)), []).append(reason)
     parts = [part for group in groups.values() for part in _split(group)]
-    told = [f"{_mark(part[0])}{_message(part, locks, recipes)}  [{part[0].code}]" for part in parts[:MOST]]
-    return told if len(parts) <= MOST else [*told, f"and {len(parts) - MOST:,} more: --json has them all"]
+    lines = [f"{_mark(part[0])}{_message(part, locks, recipes)}  [{part[0].code}]" for part in parts[:MOST]]
+    return lines if len(parts) <= MOST else [*lines, f"and {len(parts) - MOST:,} more: --json has them all"]
 
 
 _EDITED = ("rendered-edited", "recipe-differs")
@@ -120,7 +121,7 @@ _EDITED = ("rendered-edited", "recipe-differs")
 
 def _split(group: list[Finding]) -> list[list[Finding]]:
     """Part a few files that differ: each was perhaps edited by hand, and is named with its line."""
-    return [[one] for one in group] if group[0].code in _EDITED and len(group) <= _NAMED else [group]
+    return [[reason] for reason in group] if group[0].code in _EDITED and len(group) <= _NAMED else [group]
 
 
 def _message(group: list[Finding], locks: Path, recipes: Path) -> str:
@@ -138,7 +139,7 @@ def _message(group: list[Finding], locks: Path, recipes: Path) -> str:
 
 
 def _mark(reason: Finding) -> str:
-    """Tell what makes no lock stale from what does."""
+    """Return the mark of a reason that makes no lock stale."""
     return "warning: " if reason.severity == "warning" else ""
 
 
@@ -151,8 +152,8 @@ def _advice(reason: Finding) -> str:
 
 
 def _folder(path: str) -> str:
-    found = _FOLDER.match(path)
-    return found[0] if found else ""
+    match = _FOLDER.match(path)
+    return match[0] if match else ""
 
 
 def _display_path(folder: Path, path: str) -> str:

@@ -38,8 +38,8 @@ def command(shell: str) -> None:
 
 def spec_paths(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
     """Complete the specs in specs/, or whatever files the shell finds."""
-    found = _items(map(str, _specs()), incomplete)
-    return found or [CompletionItem(incomplete, type="file")]
+    specs = _items(map(str, _specs()), incomplete)
+    return specs or [CompletionItem(incomplete, type="file")]
 
 
 def _specs() -> list[Path]:

@@ -81,12 +81,12 @@ def wants_verbose() -> bool:
 
 def begin_output() -> None:
     """Forget what was printed before: a process may run several command lines."""
-    for said in (_documents, _hushed, _json_asked, _verbose_asked):
-        said.clear()
+    for record in (_documents, _hushed, _json_asked, _verbose_asked):
+        record.clear()
 
 
 def has_printed_json() -> bool:
-    """Say whether a JSON document has been printed on stdout, or begun."""
+    """Return whether a JSON document has been printed on stdout, or begun."""
     return bool(_documents)
 
 
@@ -134,10 +134,10 @@ def columns(stream: IO[str] | None = None) -> int | None:
         return None
     import shutil
 
-    found = shutil.get_terminal_size((0, 0)).columns
+    width = shutil.get_terminal_size((0, 0)).columns
     with suppress(OSError, ValueError):
-        found = found or os.get_terminal_size(stream.fileno()).columns
-    return min(max(found or 80, NARROWEST), WIDEST)
+        width = width or os.get_terminal_size(stream.fileno()).columns
+    return min(max(width or 80, NARROWEST), WIDEST)
 
 
 def out_file(text: str) -> None:
@@ -170,7 +170,7 @@ def style_text(text: str, style: str) -> str:
     """Style a text for `out` ("red", "dim", "red;bold"), where stdout is a terminal that wants colour."""
     if not _wants_colour(sys.stdout):
         return text
-    return _with_codes(text, ";".join(_CODES[one] for one in style.split(";")))
+    return _with_codes(text, ";".join(_CODES[name] for name in style.split(";")))
 
 
 class Drawn(Protocol):
@@ -236,15 +236,14 @@ def say_traceback() -> None:
             click.echo(_safe(traceback.format_exc()), err=True, nl=False)
 
 
-def silence_stdout() -> None:
-    """Discard the rest of stdout: after a broken pipe, Python would report it again at exit."""
-    if sys.stdout is not None:
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def silence(stream: IO[str] | None) -> None:
+    """Discard the rest of a stream: after a broken pipe, Python would report it again at exit."""
+    with suppress(OSError, ValueError, AttributeError), open(os.devnull, "wb") as null:
+        os.dup2(null.fileno(), stream.fileno())  # type: ignore[union-attr]
 
 
 def has_terminal() -> bool:
-    """Say whether someone can be asked: questions are shown on stderr."""
+    """Return whether a person can answer questions, which are shown on stderr."""
     return os.isatty(0) and os.isatty(2)
 
 
@@ -313,8 +312,8 @@ def _json_escape(match: re.Match[str]) -> str:
     import json
     from unicodedata import category
 
-    found = match[0]
-    return found if found.isprintable() or category(found) == "Zs" else json.dumps(found)[1:-1]
+    character = match[0]
+    return character if character.isprintable() or category(character) == "Zs" else json.dumps(character)[1:-1]
 
 
 # The failure of a command: its errors and its exit code, for people and as JSON.
@@ -337,12 +336,12 @@ class Failure(Struct, frozen=True):
 
     @classmethod
     def of_text(cls, message: str, *, hint: str | None = None, exit_code: int = OutsideError.exit_code) -> Failure:
-        """Make one of an error that isn't envspec's own."""
+        """Make a failure of an error that isn't envspec's own."""
         return cls((EnvspecError(message, hint=hint),), exit_code)
 
     def document(self) -> dict[str, Any]:
         """Give the JSON document that stands for an answer (`envspec/cli/schemas/error.json`)."""
-        return {"schema": SCHEMA, "exit-code": self.exit_code, "errors": [error_json(one) for one in self.errors]}
+        return {"schema": SCHEMA, "exit-code": self.exit_code, "errors": [error_json(error) for error in self.errors]}
 
 
 FIRST = "far-behind"
@@ -353,19 +352,21 @@ _STYLES = {"info": "cyan", "warning": "yellow", "error": "red"}
 
 
 def fold(diagnostics: Iterable[Finding]) -> list[Finding]:
-    """Give each diagnostic once, what stays far behind first. An older release that is there in place of one that was
-    given up has one line: that of what was given up has the reason, and gets the other's severity."""
+    """Return each diagnostic once, packages that stay far behind first. An older release in place of one that was given
+    up has one line: the line of the release that was given up has the reason, and gets the other's severity."""
     every = [*dict.fromkeys(diagnostics)]
-    given_up = {at: one for at, one in enumerate(every) if one.code == "given-up" and one.package}
+    given_up = {
+        at: diagnostic for at, diagnostic in enumerate(every) if diagnostic.code == "given-up" and diagnostic.package
+    }
     folded = set()
-    for number, one in enumerate(every):
-        for at, moved in given_up.items() if one.code in _MOVES else ():
-            if one.package == moved.package and {*one.targets} <= {*moved.targets}:
+    for number, diagnostic in enumerate(every):
+        for at, moved in given_up.items() if diagnostic.code in _MOVES else ():
+            if diagnostic.package == moved.package and {*diagnostic.targets} <= {*moved.targets}:
                 folded.add(number)
-                if one.severity == "warning":
-                    every[at] = replace(every[at], severity=one.severity, code=one.code)
-    left = (one for number, one in enumerate(every) if number not in folded)
-    return sorted(left, key=lambda one: one.code != FIRST)
+                if diagnostic.severity == "warning":
+                    every[at] = replace(every[at], severity=diagnostic.severity, code=diagnostic.code)
+    left = (diagnostic for number, diagnostic in enumerate(every) if number not in folded)
+    return sorted(left, key=lambda diagnostic: diagnostic.code != FIRST)
 
 
 def print_diagnostics(diagnostics: Iterable[Finding]) -> None:
@@ -373,17 +374,17 @@ def print_diagnostics(diagnostics: Iterable[Finding]) -> None:
     terminal gets the number."""
     counts = sys.stderr is not None and sys.stderr.isatty() and not (wants_verbose() or wants_json())
     repeated = 0
-    for one in fold(diagnostics):
-        if one.code == WRITTEN:
-            say(one.text)
-        elif counts and one.repeated and one.severity == "info":
+    for diagnostic in fold(diagnostics):
+        if diagnostic.code == WRITTEN:
+            say(diagnostic.text)
+        elif counts and diagnostic.repeated and diagnostic.severity == "info":
             repeated += 1
             continue
         else:
-            place = f"{one.place}: " if one.place else ""
-            say(f"{LEVELS[one.severity]}: {place}{one.text}", style=_STYLES[one.severity])
-        if one.remedy:
-            say(f"hint: {one.remedy}")
+            place = f"{diagnostic.place}: " if diagnostic.place else ""
+            say(f"{LEVELS[diagnostic.severity]}: {place}{diagnostic.text}", style=_STYLES[diagnostic.severity])
+        if diagnostic.remedy:
+            say(f"hint: {diagnostic.remedy}")
     if repeated:
         notes = "1 note" if repeated == 1 else f"{repeated} notes"
         say(f"{notes} as with the last lock (--verbose lists {'it' if repeated == 1 else 'them'})")
@@ -402,10 +403,10 @@ _STEPS = 8
 def print_failure(failure: Failure) -> Failure:
     """Print what made a command fail: the findings up to it, and each error with its hint. Gives it back."""
     print_diagnostics(failure.findings)
-    for one in failure.errors:
-        say(f"error: {_first_and_last(str(one))}", style="red", always=True)
-        if one.hint:
-            say(f"hint: {one.hint}", always=True)
+    for error in failure.errors:
+        say(f"error: {_first_and_last(str(error))}", style="red", always=True)
+        if error.hint:
+            say(f"hint: {error.hint}", always=True)
     return failure
 
 
@@ -420,8 +421,8 @@ def _first_and_last(text: str) -> str:
 def error_json(error: EnvspecError) -> dict[str, Any]:
     """Give an error's JSON: a finding's, the hint as people read it, and the place in a file."""
     package = error.about[0] if error.about else None
-    one = Finding("error", error.code, error.message, remedy=error.hint, targets=error.targets, package=package)
-    return {**one.document, "code": error.code or None, "hint": error.hint, **place_json(error.place)}
+    finding = Finding("error", error.code, error.message, remedy=error.hint, targets=error.targets, package=package)
+    return {**finding.document, "code": error.code or None, "hint": error.hint, **place_json(error.place)}
 
 
 def place_json(place: Place | None) -> dict[str, Any]:

@@ -39,20 +39,20 @@ def choices(function: Callable[..., int]) -> Callable[..., int]:
 
     @functools.wraps(function)
     def with_wish(
-        *arguments: Any, no_default_groups: bool, platforms: tuple[str, ...], python: str | None, **others: Any
+        *arguments: Any, no_default_groups: bool, platforms: tuple[str, ...], python: str | None, **rest: Any
     ) -> int:
+        from envspec.lock.formats.foreign.selection import Wish
         from envspec.packages.tags import PLATFORMS
-        from envspec.review.diff.foreign.selection import Wish
 
         for platform in platforms:
             if platform not in PLATFORMS:
                 raise InputError(f'--platform: unknown platform "{platform}"', hint=f"one of: {', '.join(PLATFORMS)}")
         if python is not None and not re.fullmatch(r"3\.[0-9]{1,3}", python, re.ASCII):
             raise InputError(f'--python: "{python}" is not a Python version', hint="write it like 3.12")
-        chosen = {name: others.pop(name) for name in ("extras", "groups", "packages", "all_extras", "all_groups")}
+        chosen = {name: rest.pop(name) for name in ("extras", "groups", "packages", "all_extras", "all_groups")}
         platforms = tuple(dict.fromkeys(platforms))
         wish = Wish(**chosen, default_groups=not no_default_groups, platforms=platforms, python=python)
-        return function(*arguments, wish=wish, **others)
+        return function(*arguments, wish=wish, **rest)
 
     for option in reversed(_OPTIONS):
         option(with_wish)
@@ -78,7 +78,7 @@ FORMATS = ("text", "markdown", "json", "html", "github", "gitlab")
 
 
 @click.command(epilog=EPILOG)
-@options.one_spec("[SPEC | OLD]")
+@options.default_spec("[SPEC | OLD]")
 @click.argument("other", metavar="[NEW]", required=False)
 @click.option(
     "--from", "revision", metavar="REV", help="The git revision to compare a spec's lock with [default: HEAD]."
@@ -115,7 +115,7 @@ def command(
     max_characters: int | None,
     tell_by_code: bool,
     fail_on: Risk | None,
-    **asked: Any,
+    **arguments: Any,
 ) -> int:
     """Compare two locks: the changes, their meaning and their risk
 
@@ -131,13 +131,13 @@ def command(
 
     if max_characters is not None and form != "markdown":
         raise InputError("--max-characters cuts Markdown alone", hint="add --format markdown, or leave it out")
-    request = DiffRequest(**asked)
+    request = DiffRequest(**arguments)
     _refuse_without(request)
     compared = compare(request)
-    found = compared.review
-    for one_form, file in also:
-        document = json_text({"schema": "envspec/diff/1", **compared.document}) if one_form == "json" else None
-        write_text(file, document or compared.render(one_form), "--also")
+    review = compared.review
+    for other_form, file in also:
+        document = json_text({"schema": "envspec/diff/1", **compared.document}) if other_form == "json" else None
+        write_text(file, document or compared.render(other_form), "--also")
     if wants_json() or form == "json":
         options.print_json("diff", compared.document)
     elif form == "text":
@@ -147,13 +147,13 @@ def command(
     else:
         out_file(compared.render(form))
     compared.warn_of_gaps()
-    refuted = found.asked is not None and found.asked.refuted > 0
-    if fail_on and found.reaches(fail_on) and (refuted or compared.complete):
-        say(f"the risk is {found.risk}, and --fail-on is {fail_on}", style="red")
+    refuted = review.asked is not None and review.asked.refuted > 0
+    if fail_on and review.reaches(fail_on) and (refuted or compared.complete):
+        say(f"the risk is {review.risk}, and --fail-on is {fail_on}", style="red")
         return AnswerNo.exit_code
     if not compared.complete:
         return OutsideError.exit_code
-    return AnswerNo.exit_code if tell_by_code and found else 0
+    return AnswerNo.exit_code if tell_by_code and review else 0
 
 
 def _refuse_without(request: DiffRequest) -> None:

@@ -63,11 +63,11 @@ def command(
         _refuse_without_spec(targets, gpus, driver, glibc)
         if imports:
             raise InputError("--imports needs a SPEC", hint="envspec doctor specs/NAME.toml --imports")
-        found = examine_machine()
+        diagnosis = examine_machine()
     else:
-        found = judge_spec(path, targets, described_hardware(gpus, driver, glibc), locks_dir, imports=imports)
-    options.answer("doctor", _document(path, found), _lines(path, found))
-    return 0 if found.ok else AnswerNo.exit_code
+        diagnosis = judge_spec(path, targets, described_hardware(gpus, driver, glibc), locks_dir, imports=imports)
+    options.answer("doctor", _document(path, diagnosis), _lines(path, diagnosis))
+    return 0 if diagnosis.ok else AnswerNo.exit_code
 
 
 def _refuse_without_spec(targets: tuple[str, ...], gpus: tuple[str, ...], *versions: str | None) -> None:
@@ -79,20 +79,25 @@ def _refuse_without_spec(targets: tuple[str, ...], gpus: tuple[str, ...], *versi
         raise InputError("--target needs a SPEC", hint="envspec doctor specs/NAME.toml --target NAME")
 
 
-def _lines(path: str | None, found: Diagnosis) -> Iterator[str]:
-    rows = [(check.check, check.state.ljust(7), printable(check.summary)) for check in found.checks]
-    for lines, check in zip(align_rows(rows), found.checks, strict=True):
+def _lines(path: str | None, diagnosis: Diagnosis) -> Iterator[str]:
+    rows = [(check.check, check.state.ljust(7), printable(check.summary)) for check in diagnosis.checks]
+    for lines, check in zip(align_rows(rows), diagnosis.checks, strict=True):
         yield from lines
         yield from finding_lines(check.findings)
-    if found.hardware is None:
+    if diagnosis.hardware is None:
         return
     if rows:
         yield ""
-    yield f"{path} on {_hardware_line(found.hardware)}"
-    yield from finding_lines(found.findings)
-    told = (one.reason or (f"torch {', '.join(one.torch)}" if one.torch else "") for one in found.targets)
-    rows = [(one.target, one.status.ljust(10), why) for one, why in zip(found.targets, told, strict=True)]
-    for lines, verdict in zip(align_rows(rows), found.targets, strict=True):
+    yield f"{path} on {_hardware_line(diagnosis.hardware)}"
+    yield from finding_lines(diagnosis.findings)
+    reasons = (
+        verdict.reason or (f"torch {', '.join(verdict.torch)}" if verdict.torch else "")
+        for verdict in diagnosis.targets
+    )
+    rows = [
+        (verdict.target, verdict.status.ljust(10), why) for verdict, why in zip(diagnosis.targets, reasons, strict=True)
+    ]
+    for lines, verdict in zip(align_rows(rows), diagnosis.targets, strict=True):
         yield from lines
         yield from finding_lines(verdict.findings)
 
@@ -107,17 +112,19 @@ def _hardware_line(hardware: Hardware) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _document(path: str | None, found: Diagnosis) -> dict[str, Any]:
-    hardware = found.hardware
+def _document(path: str | None, diagnosis: Diagnosis) -> dict[str, Any]:
+    hardware = diagnosis.hardware
     return {
-        "ok": found.ok,
-        "checks": [{**asdict(one), "state": one.state, "findings": _findings(one.findings)} for one in found.checks],
+        "ok": diagnosis.ok,
+        "checks": [
+            {**asdict(check), "state": check.state, "findings": _findings(check.findings)} for check in diagnosis.checks
+        ],
         "spec": path,
         "hardware": hardware and {name: value for name, value in asdict(hardware).items() if name != "pythons"},
-        "findings": _findings(found.findings),
-        "targets": [{**asdict(one), "findings": _findings(one.findings)} for one in found.targets],
+        "findings": _findings(diagnosis.findings),
+        "targets": [{**asdict(verdict), "findings": _findings(verdict.findings)} for verdict in diagnosis.targets],
     }
 
 
 def _findings(findings: tuple[Finding, ...]) -> list[dict[str, Any]]:
-    return [{**one.document, **place_json(one.place)} for one in findings]
+    return [{**finding.document, **place_json(finding.place)} for finding in findings]

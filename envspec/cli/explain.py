@@ -30,5 +30,5 @@ def command(code: str | None) -> None:
         return
     known = meanings()
     width = max(map(len, known))
-    for one in known.values():
-        out(f"{one.code:{width}}  {one.means}")
+    for meaning in known.values():
+        out(f"{meaning.code:{width}}  {meaning.means}")

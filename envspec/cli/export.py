@@ -40,7 +40,7 @@ _ENVIRONMENTS = (*(name for name in FORMATS if name != "sbom"), *PROJECTS, "nix"
 
 
 @click.command(epilog=EPILOG)
-@options.one_spec("[SPEC...]", nargs=-1)
+@options.default_spec("[SPEC...]", nargs=-1)
 @options.target
 @click.option(
     "--format",
@@ -137,7 +137,7 @@ def _tell_lacking_compat(spec: Spec, targets: Sequence[LockedTarget], formats: S
     for name in _ENVIRONMENTS:
         if name in formats or (ALL in formats and name in recipes.RECIPES):
             # a flake leaves out targets with conda's packages
-            of = [one for one in targets if name != "nix" or all(pin.kind == "pip" for pin in one.pins)]
+            of = [target for target in targets if name != "nix" or all(pin.kind == "pip" for pin in target.pins)]
             inputs.tell_lacking_compat(spec, of, f"the environment of {name}")
 
 
@@ -163,8 +163,8 @@ def _tell(output: str, texts: Mapping[str, str]) -> None:
 
 def _display_name(name: str) -> str:
     for folder in recipes.SHARED:
-        above, found, _ = f"/{name}".partition(f"/{posixpath.basename(folder)}/")
-        if found:
+        above, separator, _ = f"/{name}".partition(f"/{posixpath.basename(folder)}/")
+        if separator:
             return f"{above}/{posixpath.basename(folder)}".lstrip("/")
     return name
 

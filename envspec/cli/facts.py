@@ -26,13 +26,18 @@ def command() -> int:
     The facts ship with envspec. A newer `envspec-facts` beside it, a package of data alone, is taken instead. Beyond a
     table's reach envspec warns and doesn't refuse. The network isn't used.
     """
-    found, age, tables = current_facts()
-    head = f"facts {found.version}, {plural(max(age, 0), 'day')} old, from {found.origin} ({found.folder})"
+    edition, age, tables = current_facts()
+    head = f"facts {edition.version}, {plural(max(age, 0), 'day')} old, from {edition.origin} ({edition.folder})"
     rows = [
-        (one.table, f"{one.rows:,}", one.reaches_to, ", ".join(f"{kind} {count}" for kind, count in one.proof.items()))
-        for one in tables
+        (
+            table.table,
+            f"{table.rows:,}",
+            table.reaches_to,
+            ", ".join(f"{kind} {count}" for kind, count in table.proof.items()),
+        )
+        for table in tables
     ]
     lines = align([("TABLE", "ROWS", "REACHES TO", "PROOF"), *rows], heading=True)
-    document = {**edition_document(), "age_days": age, "note": found.note, "tables": tables}
+    document = {**edition_document(), "age_days": age, "note": edition.note, "tables": tables}
     options.answer("facts", document, [head, *lines])
     return 0

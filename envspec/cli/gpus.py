@@ -30,14 +30,14 @@ def command(names: tuple[str, ...], arch: str | None) -> int:
 
     NAME is a product ("H100"), a name as nvidia-smi prints it, an architecture or a compute capability ("sm_90").
     """
-    found = find_gpus(names, arch)
-    rows = [asdict(known) | asdict(gpu) | {"sm": gpu.sm} for gpu, known in found]
-    options.answer("gpus", {"gpus": rows}, align([_HEADING, *_rows(found)], heading=True))
+    gpus = find_gpus(names, arch)
+    rows = [asdict(known) | asdict(gpu) | {"sm": gpu.sm} for gpu, known in gpus]
+    options.answer("gpus", {"gpus": rows}, align([_HEADING, *_rows(gpus)], heading=True))
     return 0
 
 
-def _rows(found: Sequence[KnownGpu]) -> Iterator[tuple[str, ...]]:
-    for gpu, known in found:
+def _rows(gpus: Sequence[KnownGpu]) -> Iterator[tuple[str, ...]]:
+    for gpu, known in gpus:
         yield (
             gpu.name,
             gpu.architecture,

@@ -75,7 +75,7 @@ def command(
     without: str,
     base_recipe: bool,
     verify: str | None,
-    **others: Any,
+    **arguments: Any,
 ) -> int:
     """Make an OCI image straight from a lock: no daemon, no root, nothing is run
 
@@ -84,7 +84,7 @@ def command(
     base, so it has to have the Debian packages of the recipe: --base-recipe prints one that does.
     """
     left_out = features(without)
-    order = ImageOrder(*linux_targets(path, targets, locks_dir), without=left_out, **others)
+    order = ImageOrder(*linux_targets(path, targets, locks_dir), without=left_out, **arguments)
     if base_recipe:
         for text in base_recipes(order):
             out(text.rstrip("\n"))
@@ -95,27 +95,34 @@ def command(
     if verify is not None:
         return _verify(path, order, verify)
     with interruption_says("run the same command again; what isn't whole wasn't written"):
-        made, one_file = make_images(order)
+        made, squashfs_file = make_images(order)
     if wants_json():
-        own = {"squashfs": one_file} if one_file else {}
+        own = {"squashfs": squashfs_file} if squashfs_file else {}
         options.print_json("image", {"spec": path, **(made.document() if made else {}), **own})
         return 0
     for image in made.images if made else ():
         for layer in image.layers:
             out(f"{image.plan.target}: {layer.name:<8} {byte_size(layer.blob.size):>9}  {layer.diff_id}")
-    for line in (*(made.told if made else ()), *(one_file.told if one_file else ())):
+    for line in (*(made.lines if made else ()), *(squashfs_file.lines if squashfs_file else ())):
         out(line)
-    if one_file:
-        say(f"hint: {one_file.start}")
+    if squashfs_file:
+        say(f"hint: {squashfs_file.start}")
     return 0
 
 
 def _verify(path: str, order: ImageOrder, where: str) -> int:
-    """Compare an image with the lock, and say how it differs. Gives the exit code."""
-    found = verify_image(order, where)
-    rows = [{"target": target, "differences": [one.document for one in several]} for target, several in found.items()]
-    lines = [printable(f"{target}: {one.message}  [{one.code}]") for target in found for one in found[target]]
-    same = [target for target, differences in found.items() if not differences]
-    lines += [f"{where} is the image of {path}, target {one}: every layer is the lock's" for one in same]
+    """Compare an image with the lock, and print the differences. Return the exit code."""
+    differences_by_target = verify_image(order, where)
+    rows = [
+        {"target": target, "differences": [finding.document for finding in findings]}
+        for target, findings in differences_by_target.items()
+    ]
+    lines = [
+        printable(f"{target}: {finding.message}  [{finding.code}]")
+        for target in differences_by_target
+        for finding in differences_by_target[target]
+    ]
+    same = [target for target, differences in differences_by_target.items() if not differences]
+    lines += [f"{where} is the image of {path}, target {target}: every layer is the lock's" for target in same]
     options.answer("image", {"spec": path, "verified": {"image": where, "targets": rows}}, lines)
-    return 1 if any(found.values()) else 0
+    return 1 if any(differences_by_target.values()) else 0

@@ -70,12 +70,12 @@ _T = TypeVar("_T")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The spec's file [default: specs/NAME.toml].")
 @click.option("--force", is_flag=True, help="Overwrite a file that exists.")
 @options.as_json
-def command(**asked: Any) -> int:
+def command(**arguments: Any) -> int:
     """Write a new spec: a blank one, what a repository or a file asks for, or what an environment was made for
 
     What a spec can't hold stands in it as a comment, and on stderr. Nothing is locked yet.
     """
-    made = write_spec(InitRequest(**asked), None if console.wants_json() or not console.has_terminal() else _ask)
+    made = write_spec(InitRequest(**arguments), None if console.wants_json() or not console.has_terminal() else _ask)
     names = [target.name for target in made.targets]
     if console.wants_json():
         notes = [
@@ -83,11 +83,11 @@ def command(**asked: Any) -> int:
             for note in made.draft.notes
             for place in [note.place]
         ]
-        sources = [{"file": one.file, "gives": one.gives, "aside": one.aside} for one in made.sources]
+        sources = [{"file": source.file, "gives": source.gives, "aside": source.aside} for source in made.sources]
         options.print_json("init", {"spec": made.path, "targets": names, "sources": sources, "notes": notes})
         return 0
     out(f"wrote {made.path}: {', '.join(names)}")
-    if asked["cuda"] is None and (again := made.for_this_machine()):
+    if arguments["cuda"] is None and (again := made.for_this_machine()):
         say(f"hint: for this machine's GPUs: `{again}`")
     say(f"hint: `{made.lock}`")
     return 0

@@ -42,9 +42,9 @@ def command(path: Path, gpus: tuple[str, ...], spec_path: str | None, targets: t
     envspec reads the fat binaries themselves, not a build's own metadata. With --gpu or --spec, the exit code is 1 when
     a library has no code that one of these GPUs can run.
     """
-    found = inspect_code(path, gpus, spec_path, targets)
-    options.answer("inspect", found.document(), _lines(found.inspection, found.gpus))
-    found.refuse_lacking()
+    inspected = inspect_code(path, gpus, spec_path, targets)
+    options.answer("inspect", inspected.document(), _lines(inspected.inspection, inspected.gpus))
+    inspected.refuse_lacking()
 
 
 def _lines(inspection: Inspection, gpus: Sequence[QueriedGpu]) -> Iterator[str]:

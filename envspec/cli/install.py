@@ -32,7 +32,9 @@ _SIGNS = {"install": ("+", "green"), "change": ("~", "yellow"), "repair": ("!", 
 
 @click.command(epilog=EPILOG)
 @options.spec
-@options.one_of("The target to install [default: the only one; without --prefix, the one that `envspec run` takes].")
+@options.target_option(
+    "The target to install [default: the only one; without --prefix, the one that `envspec run` takes]."
+)
 @click.option(
     "--prefix",
     "-p",
@@ -51,31 +53,31 @@ _SIGNS = {"install": ("+", "green"), "change": ("~", "yellow"), "repair": ("!", 
 @options.locks_dir
 @options.quiet
 @options.as_json
-def command(squashfs: Path | None, dry_run: bool, **others: Any) -> int:
+def command(squashfs: Path | None, dry_run: bool, **arguments: Any) -> int:
     """Install a locked target into a folder, every hash checked
 
     envspec brings a folder with an older state of the same spec up to date: it touches only what changed. The next run
     finishes an interrupted one. A run that finds everything in place changes nothing.
     """
-    asked = InstallRequest(**others, ask=not (dry_run or wants_json()))
+    request = InstallRequest(**arguments, ask=not (dry_run or wants_json()))
     if squashfs is not None and dry_run:
         raise InputError("--dry-run shows what an installation changes, and --squashfs changes none", hint="give one")
     if squashfs is not None:
         from envspec.app.image.squashfs import install_squashfs
 
         with interruption_says("nothing was written; run the same command again"):
-            file = install_squashfs(asked, squashfs)
+            file = install_squashfs(request, squashfs)
         if wants_json():
-            options.print_json("install", {"spec": asked.path, "target": file.target, "squashfs": file})
+            options.print_json("install", {"spec": request.path, "target": file.target, "squashfs": file})
         else:
-            for line in file.told:
+            for line in file.lines:
                 out(line)
             say(f"hint: {file.start}")
         return 0
     with interruption_says("run the same command again to continue"):
-        made = install(asked, dry_run=dry_run)
+        made = install(request, dry_run=dry_run)
     if wants_json():
-        options.print_json("install", _document(asked.path, made, dry_run=dry_run))
+        options.print_json("install", _document(request.path, made, dry_run=dry_run))
     else:
         _tell(made, dry_run=dry_run)
     return 0

@@ -43,7 +43,7 @@ Exit codes: 0 everything is there, 1 something isn't, 2 the spec or the lock is 
 @options.locks_dir
 @options.offline
 @options.as_json
-def command(compiling: bool, **asked: Any) -> int:
+def command(compiling: bool, **arguments: Any) -> int:
     """Check without a GPU that a target's wheels can load their libraries
 
     Every library that a file needs is looked for in the wheels, the base image and the driver; glibc and libstdc++ must
@@ -55,46 +55,49 @@ def command(compiling: bool, **asked: Any) -> int:
     """
     answer = compile_kernels if compiling else link
     with interruption_says("run the same command again to continue"):
-        spec, found = answer(LinkRequest(**asked))
-    ok = all(one.ok for one in found)
-    targets = list(map(document, found))
-    options.answer("link", {"spec": spec.path, "ok": ok, "targets": targets}, chain.from_iterable(map(_lines, found)))
+        spec, results = answer(LinkRequest(**arguments))
+    ok = all(result.ok for result in results)
+    targets = list(map(document, results))
+    options.answer("link", {"spec": spec.path, "ok": ok, "targets": targets}, chain.from_iterable(map(_lines, results)))
     return 0 if ok else AnswerNo.exit_code
 
 
-def _lines(found: LinkedTarget | Compiled) -> Iterator[str]:
-    yield from _link_lines(found) if isinstance(found, LinkedTarget) else _compile_lines(found)
+def _lines(result: LinkedTarget | Compiled) -> Iterator[str]:
+    yield from _link_lines(result) if isinstance(result, LinkedTarget) else _compile_lines(result)
 
 
-def _link_lines(found: LinkedTarget) -> Iterator[str]:
-    files = sum(len(package.facts.files) for package in found.packages)
-    read = f"{plural(files, 'compiled file')} of {plural(len(found.packages), 'wheel')}"
-    errors = sum(finding.severity == "error" for finding in found.findings)
-    there = "nothing is missing in these" if found.unread else "all that importing needs is there"
-    verdict = style_text(plural(errors, "error"), "red;bold") if errors else there
-    yield f"{found.target.name}: {read}: {verdict}"
+def _link_lines(linked: LinkedTarget) -> Iterator[str]:
+    files = sum(len(package.facts.files) for package in linked.packages)
+    read = f"{plural(files, 'compiled file')} of {plural(len(linked.packages), 'wheel')}"
+    errors = sum(finding.severity == "error" for finding in linked.findings)
+    complete = "nothing is missing in these" if linked.unread else "all that importing needs is there"
+    verdict = style_text(plural(errors, "error"), "red;bold") if errors else complete
+    yield f"{linked.target.name}: {read}: {verdict}"
     yield from finding_lines(
-        replace(one, message=f"{one.package} {one.evidence.version}: {one.message}") for one in found.findings
+        replace(finding, message=f"{finding.package} {finding.evidence.version}: {finding.message}")
+        for finding in linked.findings
     )
-    if found.unread:
-        conda = sum(pin.kind == "conda" for pin in found.unread)
-        built = [pin.name for pin in found.unread if pin.kind != "conda"]
+    if linked.unread:
+        conda = sum(pin.kind == "conda" for pin in linked.unread)
+        built = [pin.name for pin in linked.unread if pin.kind != "conda"]
         parts = [plural(conda, "conda package")] if conda else []
         parts += [f"{', '.join(built)}, which installing compiles"] if built else []
         yield f"  not read: {'; '.join(parts)}"
 
 
-def _compile_lines(found: Compiled) -> Iterator[str]:
-    good = sum(one.ok for one in found.compilations)
-    verdict = "compiles" if found.ok else style_text("doesn't compile", "red;bold")
-    counted = f"{good} of {plural(len(found.compilations), 'kernel')}"
-    yield f"{found.target}: {counted} built for its GPUs: {verdict}"
-    for one in found.compilations:
-        who = printable(f"{one.compiler.name} {one.release or '?'} ({one.compiler.package} {one.compiler.version})")
-        if one.ok:
-            yield f"  {one.gpu}  {who}: {one.made}"
+def _compile_lines(compiled: Compiled) -> Iterator[str]:
+    good = sum(compilation.ok for compilation in compiled.compilations)
+    verdict = "compiles" if compiled.ok else style_text("doesn't compile", "red;bold")
+    counted = f"{good} of {plural(len(compiled.compilations), 'kernel')}"
+    yield f"{compiled.target}: {counted} built for its GPUs: {verdict}"
+    for compilation in compiled.compilations:
+        compiler = compilation.compiler
+        release = compilation.release or "?"
+        who = printable(f"{compiler.name} {release} ({compiler.package} {compiler.version})")
+        if compilation.ok:
+            yield f"  {compilation.gpu}  {who}: {compilation.made}"
         else:
-            reason = one.error or f"asked for {one.asked}, it made code for {one.made}"
-            yield f"  {style_text(one.gpu, 'red;bold')}  {who}: {printable(reason.partition(chr(10))[0])}"
-    if found.absent:
-        yield f"  not in the target's wheels: {', '.join(found.absent)}"
+            reason = compilation.error or f"asked for {compilation.asked}, it made code for {compilation.made}"
+            yield f"  {style_text(compilation.gpu, 'red;bold')}  {who}: {printable(reason.partition(chr(10))[0])}"
+    if compiled.absent:
+        yield f"  not in the target's wheels: {', '.join(compiled.absent)}"

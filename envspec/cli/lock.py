@@ -12,10 +12,10 @@ from envspec.app.cache_size import prune_to_limit
 from envspec.app.find_specs import all_specs
 from envspec.base.errors import AnswerNo, EnvspecError, Place, parts
 from envspec.base.texts import printable
-from envspec.base.user_config import BINDING
 from envspec.cli import options
 from envspec.cli.console import Failure, out_json, print_failure, say, wants_json
 from envspec.cli.locked import lock_document, print_lock_json, print_missing_digests, refuse_dry_edit, show_lock
+from envspec.configuration.user_config import BINDING
 
 if TYPE_CHECKING:
     from envspec.app.lock.make import Locked
@@ -86,7 +86,7 @@ def command(
     packages: tuple[str, ...],
     trusted: tuple[str, ...],
     tell_by_code: bool,
-    **others: Any,
+    **arguments: Any,
 ) -> int:
     """Resolve specs and write their locks
 
@@ -108,7 +108,7 @@ def command(
             raise click.UsageError(f"--trust-index takes NAME=HOST, and {printable(text)} isn't that")
         path = trust_index(os.environ, *binding.groups())
         say(f"{path}: logins of the index {binding[1]} may go to {binding[2]}")
-    request = LockRequest(Upgrade(everything=upgrade, packages=frozenset(packages)), **others)
+    request = LockRequest(Upgrade(everything=upgrade, packages=frozenset(packages)), **arguments)
     refuse_dry_edit(request)
     if request.pins and (upgrade or packages):
         raise click.UsageError("--upgrade asks for newer versions, and --pins-from for those of another lock")
@@ -147,6 +147,6 @@ def command(
 
 def _place_at_spec(error: EnvspecError, spec: Spec) -> EnvspecError:
     """Give an error without a place, such as the resolver's, the spec as its place."""
-    for one in parts(error):
-        one.place = one.place or Place(spec.path)
+    for part in parts(error):
+        part.place = part.place or Place(spec.path)
     return error

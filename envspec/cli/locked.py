@@ -31,11 +31,11 @@ def lock_options(function: Callable[..., int]) -> Callable[..., int]:
     first four as a `request`."""
 
     @functools.wraps(function)
-    def with_request(*arguments: Any, **others: Any) -> int:
+    def with_request(*arguments: Any, **rest: Any) -> int:
         from envspec.app.lock.read import LockRequest
 
-        asked = {name: others.pop(name) for name in _ASKED}
-        return function(*arguments, request=refuse_dry_edit(LockRequest(**asked)), **others)
+        chosen = {name: rest.pop(name) for name in _ASKED}
+        return function(*arguments, request=refuse_dry_edit(LockRequest(**chosen)), **rest)
 
     for option in reversed(_OPTIONS):
         option(with_request)
@@ -43,7 +43,7 @@ def lock_options(function: Callable[..., int]) -> Callable[..., int]:
 
 
 def refuse_dry_edit(request: LockRequest) -> LockRequest:
-    """Give a request back, unless it asks for a change of the spec and for none."""
+    """Return a request, unless it asks for a dry run and for a change of the spec."""
     if request.dry_run and request.allow_needed:
         raise click.UsageError("--allow-needed writes into the spec, and --dry-run writes nothing")
     return request
@@ -79,14 +79,14 @@ def show_lock(done: Locked) -> None:
         say(f"hint: {done.outdated}")
 
 
-def print_missing_digests(several: Sequence[Locked]) -> None:
+def print_missing_digests(locks: Sequence[Locked]) -> None:
     """Print once for all locks of a command which images no registry has a digest for, with the first one's cause."""
-    problems = {image: cause for done in several for image, cause in done.missing_digests.items()}
+    problems = {image: cause for done in locks for image, cause in done.missing_digests.items()}
     if problems:
         missing = f"the registry has no digest for {', '.join(problems)}: {next(iter(problems.values()))}"
-        held = all(done.lock.image(image) for done in several for image in done.missing_digests)
-        kept = "the old lock's digest" if held else "the tag alone"
-        print_diagnostics([note(f"{printable(missing)}; recipes use {kept}, and `--upgrade-images` asks again")])
+        held = all(done.lock.image(image) for done in locks for image in done.missing_digests)
+        used = "the old lock's digest" if held else "the tag alone"
+        print_diagnostics([note(f"{printable(missing)}; recipes use {used}, and `--upgrade-images` asks again")])
 
 
 _WORDS = {"unchanged": "unchanged:", "would-change": "not written (--dry-run):", "written": "wrote"}
@@ -100,7 +100,7 @@ def lock_document(done: Locked) -> dict[str, object]:
         "status": done.status,
         "targets": {target.name: len(target.pins) for target in done.lock},
         "images": {image.name: image.digest for image in done.lock.images},
-        "pythons": {one.platform: f"{one.version}+{one.build}" for one in done.lock.pythons},
+        "pythons": {python.platform: f"{python.version}+{python.build}" for python in done.lock.pythons},
         "changes": done.changes,
     }
 

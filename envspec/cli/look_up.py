@@ -37,12 +37,12 @@ def look_up(function: Callable[..., int]) -> Callable[..., int]:
         offline: bool,
         skip_files: bool,
         max_age: int,
-        **others: Any,
+        **rest: Any,
     ) -> int:
         from envspec.review.audit.learn import How
 
         how = How(database, offline, timedelta(days=max_age), not skip_files)
-        return function(*arguments, how=how, **others)
+        return function(*arguments, how=how, **rest)
 
     for option in (max_age, skip_files, database, offline):
         option(with_how)

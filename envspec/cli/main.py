@@ -7,9 +7,13 @@ Why it is so: docs/design/37-command-line.md.
 
 from __future__ import annotations
 
+import _thread
+import gc
 import os
 import re
+import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -34,7 +38,7 @@ from envspec.cli.console import (
     print_failure,
     say,
     say_traceback,
-    silence_stdout,
+    silence,
 )
 from envspec.cli.progress import Terminal
 
@@ -174,7 +178,7 @@ class Commands(click.Group):
                 return super().invoke(ctx)
         except BrokenPipeError:
             # Whoever reads stdout has seen enough. Past here, click would make it exit code 1: an answer of no.
-            silence_stdout()
+            silence(sys.stdout)
             return 0
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
@@ -202,46 +206,53 @@ def cli() -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the program `envspec`, and end the process with one of the exit codes of docs/cli.md."""
-    import signal
-
     # told to stop (a batch system's time limit, a closed terminal) is an interruption: children end, scratch goes
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        # Windows has no SIGHUP; nohup has it ignored, and means it
-        if number is not None and signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, _interrupt)
+    # Windows has no SIGHUP; nohup has it ignored, and means it
+    known = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    numbers = [number for number in known if signal.getsignal(number) != signal.SIG_IGN]
+    for number in numbers:
+        signal.signal(number, _interrupt)
     close_umask()
-    with _woken_from_waits():
-        status = run(sys.argv[1:] if argv is None else argv)
-    # All that has to be cleaned up is. Taking the interpreter down takes a twentieth of a small command's time, a read
-    # that hangs would keep it until its timeout, and rattler's threads can crash it meanwhile (py-rattler 0.28).
+    _repeat_signals()
+    status = run(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError, AttributeError):
+        try:
             stream.flush()
-    os._exit(status)
+        except (OSError, ValueError, AttributeError):
+            # Python would try again, and end with a code of its own
+            silence(stream)
+    for number in numbers:
+        # the answer stands; Python shows where an exception meets its last steps
+        signal.signal(number, signal.SIG_DFL)
+    # what lives now lives to the end: a last look for garbage is a twentieth of a small command's time
+    gc.freeze()
+    sys.exit(status)
 
 
-@contextmanager
-def _woken_from_waits() -> Iterator[None]:
-    """Wake the main thread four times a second from whatever it waits for, as long as the block lasts.
+def _repeat_signals() -> None:
+    """From the first signal on, interrupt what the main thread waits for ten times a second.
 
     Python looks for signals between its own steps. One that comes after such a look, and before a wait without a time
-    limit begins, would be seen only when that wait ends: with a peer that sends nothing, minutes later. Children don't
-    inherit the timer.
+    limit begins, would be seen only when that wait ends: with a peer that sends nothing, minutes later. Until a signal
+    comes, a thread waits for it in the system and costs nothing.
     """
-    import signal
-
-    if not hasattr(signal, "setitimer"):
-        yield
+    if not hasattr(signal, "pthread_kill"):
         return
-    signal.signal(signal.SIGALRM, _look_again)
-    signal.setitimer(signal.ITIMER_REAL, 0.25, 0.25)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    # a program that takes this process over, and an interpreter that ends, ignore SIGURG
+    signal.signal(signal.SIGURG, _look_again)
     sys.unraisablehook = _unraisable
-    try:
-        yield
-    finally:
-        # an interpreter that ends handles no signals, and this one would end it
-        signal.setitimer(signal.ITIMER_REAL, 0)
+    main_thread = _thread.get_ident()
+
+    def repeat() -> None:
+        os.read(reading, 1)
+        while True:
+            time.sleep(0.1)
+            signal.pthread_kill(main_thread, signal.SIGURG)
+
+    _thread.start_new_thread(repeat, ())
 
 
 _interrupts: list[int] = []
@@ -336,7 +347,7 @@ def _attempt(argv: list[str]) -> int | Failure:
         return print_failure(_misuse(error))
     except BrokenPipeError:
         # whoever reads stdout has seen enough
-        silence_stdout()
+        silence(sys.stdout)
         return 0
     except Exception as error:  # noqa: BLE001 - it ends in a message and an exit code
         if _interrupts:
@@ -356,7 +367,7 @@ def _attempt(argv: list[str]) -> int | Failure:
             )
         if isinstance(error, OSError) and error.filename is None and error.strerror:
             # no file of ours: these are opened where errors are expected
-            silence_stdout()
+            silence(sys.stdout)
             return print_failure(Failure.of_text(f"the output can't be written: {error.strerror}"))
         return print_failure(
             Failure.of_text(

@@ -58,7 +58,7 @@ locks_dir = click.option(
 
 
 def _telling(ask: Callable[[], None]) -> Any:
-    """Make a callback for a flag that the console knows of from then on."""
+    """Make a callback that tells the console of a flag."""
 
     def answer(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         if value:
@@ -86,12 +86,12 @@ target = click.option(
 )
 
 
-def one_of(help_text: str) -> Callable[[FC], FC]:
-    """Make the option that names one target; what it is for is the command's."""
+def target_option(help_text: str) -> Callable[[FC], FC]:
+    """Make the option that names a target; the command's text says its use."""
     return click.option("--target", "-t", metavar="NAME", shell_complete=complete("target_names"), help=help_text)
 
 
-run_target = one_of("The target [default: by this machine's GPU and driver].")
+run_target = target_option("The target [default: by this machine's GPU and driver].")
 
 
 quiet = click.option(
@@ -117,7 +117,7 @@ verbose = click.option(
     callback=_telling(ask_verbose),
     help="List all of them, not only the first ten, each download, and notes that the last lock gave too.",
 )
-one_target = one_of("Only in this target's own list.")
+edited_target = target_option("Only in this target's own list.")
 dry_run = click.option("--dry-run", is_flag=True, help="Say what would change, and write nothing.")
 no_lock = click.option("--no-lock", is_flag=True, help="Edit the spec alone; the lock is stale then.")
 imports = click.option(
@@ -131,7 +131,7 @@ allow_needed = click.option(
 
 
 def gpu(help_text: str) -> Callable[[FC], FC]:
-    """Make the option that names GPUs, any number of them; what they are for is the command's."""
+    """Make the option that names any number of GPUs; the command's text says their use."""
     return click.option(
         "--gpu", "gpus", multiple=True, metavar="GPU", shell_complete=complete("gpu_names"), help=help_text
     )
@@ -145,7 +145,7 @@ def _find_spec(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     return (only_spec(),) if param.nargs == -1 else only_spec()
 
 
-def one_spec(metavar: str, nargs: int = 1) -> Callable[[FC], FC]:
+def default_spec(metavar: str, nargs: int = 1) -> Callable[[FC], FC]:
     """Make the argument that is the only spec here where none is given."""
     return click.argument(
         "path" if nargs == 1 else "paths",
@@ -181,7 +181,7 @@ def spec_and(name: str, metavar: str) -> Callable[[FC], FC]:
     )
 
 
-spec = one_spec("[SPEC]")
+spec = default_spec("[SPEC]")
 specs = click.argument("paths", nargs=-1, metavar="[SPEC...]", shell_complete=complete("spec_paths"))
 
 

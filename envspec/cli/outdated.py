@@ -60,34 +60,42 @@ def command(
     if horizon:
         _show_horizons(path, targets, locks_dir)
         return 0
-    found = newer_releases(path, targets, locks_dir, direct=direct or not everything, offline=offline)
-    unread = [{"package": name, "reason": reason} for name, reason in found.unread.items()]
-    lists = {"newer": found.newer, "differing": found.differing, "variants": found.variants}
-    options.answer("outdated", {"lock": found.lock.name, **lists, "unread": unread}, _lines(found))
-    for name, reason in found.unread.items():
+    outdated = newer_releases(path, targets, locks_dir, direct=direct or not everything, offline=offline)
+    unread = [{"package": name, "reason": reason} for name, reason in outdated.unread.items()]
+    lists = {"newer": outdated.newer, "differing": outdated.differing, "variants": outdated.variants}
+    options.answer("outdated", {"lock": outdated.lock.name, **lists, "unread": unread}, _lines(outdated))
+    for name, reason in outdated.unread.items():
         warn(f"{name}: {printable(reason)}")
-    moving = [one.name for one in found.newer if one.upgrade != one.locked.partition("+")[0]]
+    moving = [release.name for release in outdated.newer if release.upgrade != release.locked.partition("+")[0]]
     if moving and not wants_json():
-        say(f"hint: `envspec lock {found.spec.path} --upgrade-package {moving[0]}` takes one, `--upgrade` all that fit")
-    return IndexFailure.exit_code if found.unread else 0
+        command_line = f"envspec lock {outdated.spec.path} --upgrade-package {moving[0]}"
+        say(f"hint: `{command_line}` takes one, `--upgrade` all that fit")
+    return IndexFailure.exit_code if outdated.unread else 0
 
 
-def _lines(found: Outdated) -> Iterator[str]:
+def _lines(outdated: Outdated) -> Iterator[str]:
     rows = [
-        (one.name, one.locked.partition("+")[0], one.within, one.newest, _why(one), heading(one.targets, found.lock))
-        for one in found.newer
+        (
+            release.name,
+            release.locked.partition("+")[0],
+            release.within,
+            release.newest,
+            _why(release),
+            heading(release.targets, outdated.lock),
+        )
+        for release in outdated.newer
     ]
     if rows:
         yield from align((("PACKAGE", "LOCKED", "WITHIN", "NEWEST", "HELD BY", "TARGETS"), *rows), heading=True)
-    for one in found.differing:
-        yield f"{one.name} differs:"
-        for row in one.versions:
+    for package in outdated.differing:
+        yield f"{package.name} differs:"
+        for row in package.versions:
             yield f"  {row.version} in {', '.join(row.targets)}{f': {printable(row.reason)}' if row.reason else ''}"
-    for variant in found.variants:
-        where = heading(variant.targets, found.lock)
+    for variant in outdated.variants:
+        where = heading(variant.targets, outdated.lock)
         yield f"{variant.name} {variant.version}, variant {variant.locked} -> {variant.better}, {where}"
         yield "  published since, and better for these machines"
-    yield _summary(found)
+    yield _summary(outdated)
 
 
 def _why(newer: Newer) -> str:
@@ -99,42 +107,44 @@ def _why(newer: Newer) -> str:
     return f"{f'{newer.upgrade} comes; then ' if partly else ''}{printable(hold.reason)}{way}"
 
 
-def _summary(found: Outdated) -> str:
-    conda = any(pin.kind == "conda" for target in found.targets for pin in target.pins)
-    names = len({newer.name for newer in found.newer})
-    free = len({newer.name for newer in found.newer if newer.upgrade != newer.locked.partition("+")[0]})
+def _summary(outdated: Outdated) -> str:
+    conda = any(pin.kind == "conda" for target in outdated.targets for pin in target.pins)
+    names = len({newer.name for newer in outdated.newer})
+    free = len({newer.name for newer in outdated.newer if newer.upgrade != newer.locked.partition("+")[0]})
     rest = "; conda packages aren't looked up" if conda else ""
     moving = f"; `envspec upgrade` moves {free} of them" if free else ", each held back"
-    return f"{names} of {found.total} packages have newer releases{moving if names else ''}{rest}"
+    return f"{names} of {outdated.total} packages have newer releases{moving if names else ''}{rest}"
 
 
 def _show_horizons(path: str, names: tuple[str, ...], locks_dir: Path | None) -> None:
-    lock, found = horizons(path, names, locks_dir)
+    lock, target_horizons = horizons(path, names, locks_dir)
     rows = [
-        {"target": one.target, "locked": one.locked, "channel": one.channel, **asdict(one.horizon)} for one in found
+        {"target": target.target, "locked": target.locked, "channel": target.channel, **asdict(target.horizon)}
+        for target in target_horizons
     ]
-    lines = [line for one in found for line in _horizon(one)]
+    lines = [line for target in target_horizons for line in _horizon(target)]
     none = ["no target asks for a torch that envspec's tables describe"]
     options.answer("horizon", {"lock": lock.name, "targets": rows}, lines or none)
 
 
-def _horizon(one: TargetHorizon) -> Iterator[str]:
-    name, case, found = _NAMES[one.channel], one.case, one.horizon
+def _horizon(target: TargetHorizon) -> Iterator[str]:
+    name, case, horizon = _NAMES[target.channel], target.case, target.horizon
     gpus = ", ".join(dict.fromkeys(gpu.name for gpu in case.gpus))
     shown = gpus if len(gpus) <= 60 else f"{len({gpu.name for gpu in case.gpus})} GPUs"
     of = [shown, f"CUDA {case.cuda}" if case.cuda else "CPU", f"driver {case.driver}" if case.driver else ""]
-    yield f"{one.target} ({', '.join(part for part in of if part)}): {name} {one.locked.partition('+')[0]} is locked"
-    if found.last is None:
+    locked = target.locked.partition("+")[0]
+    yield f"{target.target} ({', '.join(part for part in of if part)}): {name} {locked} is locked"
+    if horizon.last is None:
         yield f"  no {name} that envspec knows works as it is"
-    elif found.last == found.newest:
-        yield f"  last: {name} {found.last}, the newest that envspec knows"
+    elif horizon.last == horizon.newest:
+        yield f"  last: {name} {horizon.last}, the newest that envspec knows"
     else:
-        yield f"  last: {name} {found.last}"
-    for reason in found.reasons:
+        yield f"  last: {name} {horizon.last}"
+    for reason in horizon.reasons:
         yield f"    {reason}"
-    if found.last != found.newest and not found.moves:
+    if horizon.last != horizon.newest and not horizon.moves:
         yield "  nothing newer can be locked for it"
-    for move in found.moves:
+    for move in horizon.moves:
         yield f"  to {name} {move.torch}: {', '.join(_costs(move)) or 'nothing has to change'}"
 
 

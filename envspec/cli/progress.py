@@ -187,11 +187,11 @@ class InLines(Progress):
         now = time.monotonic()
         # what has lasted longest holds up the rest
         steps = [(what, since) for what, since in list(self._steps.values()) if now - since >= self._every / 2]
-        told = "; ".join(f"{what} ({now - since:.0f} s)" for what, since in steps[:3]) or self._line(now)
+        summary = "; ".join(f"{what} ({now - since:.0f} s)" for what, since in steps[:3]) or self._line(now)
         more = f"; and {len(steps) - 3} more" if steps[3:] else ""
         done, total = self._read
         read = f"; METADATA of {done} of {total} packages read" if total else ""
-        say(f"still at work after {now - self._started:.0f} s: {told}{more}{read}")
+        say(f"still at work after {now - self._started:.0f} s: {summary}{more}{read}")
 
     def _line(self, now: float) -> str:
         of = f" of {byte_size(self._total)}" if self._total else ""

@@ -21,11 +21,11 @@ Examples:
 
 @click.command(epilog=EPILOG)
 @options.spec_and("packages", "PKG...")
-@options.one_target
+@options.edited_target
 @click.option("--conda", is_flag=True, help="Remove conda packages only.")
 @options.no_lock
 @lock_options
-def command(request: LockRequest, **asked: Any) -> int:
+def command(request: LockRequest, **arguments: Any) -> int:
     """Remove packages from a spec, and lock it again
 
     Removes them from every list of dependencies, or from a target's alone. Comments, order and style of the rest stay.
@@ -33,6 +33,6 @@ def command(request: LockRequest, **asked: Any) -> int:
     """
     from envspec.app.edit import remove
 
-    done = remove(request=request, **asked)
+    done = remove(request=request, **arguments)
     show_edit("remove", done)
     return 0

@@ -75,12 +75,12 @@ def command(
     words: tuple[str, ...] = ctx.meta.get(_COMMAND, ())
     if len(paths) > 1 or not words:
         _refuse(paths, words)
-    asked = RunRequest(paths[0] if paths else None, target, locks_dir, offline)
+    request = RunRequest(paths[0] if paths else None, target, locks_dir, offline)
     if dry_run:
-        return _show(asked, words)
+        return _show(request, words)
     if wants_json():
         raise InputError("stdout is the command's own, so --json needs --dry-run", hint="add --dry-run")
-    ready = enter(asked)
+    ready = enter(request)
     env = variables(ready, keep_pythonpath=keep_pythonpath)
     become(*program_in(ready, words, env), env)
 
@@ -95,9 +95,9 @@ def _refuse(paths: tuple[str, ...], words: tuple[str, ...]) -> None:
     raise InputError("`envspec run` is given no command: it stands behind `--`", hint=hint)
 
 
-def _show(asked: RunRequest, words: tuple[str, ...]) -> int:
-    """Say what would run, and what would be installed for it."""
-    planned, outcome = look(asked)
+def _show(request: RunRequest, words: tuple[str, ...]) -> int:
+    """Print the command that would run, and the changes that its environment needs."""
+    planned, outcome = look(request)
     document = {
         "spec": planned.path,
         "target": planned.target.name,

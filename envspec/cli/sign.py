@@ -29,7 +29,7 @@ missing, or the signature can't be written.
 
 
 @click.command(epilog=EPILOG)
-@options.one_spec("[SPEC|REPORT]")
+@options.default_spec("[SPEC|REPORT]")
 @click.option(
     "--key",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -51,8 +51,8 @@ def command(path: str, key: Path | None, locks_dir: Path | None) -> int:
     done = sign_report(Path(path), key) if path.endswith(".json") else sign_lock(path, locks_dir, key)
     if wants_json():
         options.print_json("sign", _document(done))
-    elif isinstance(done.found, Signer):
-        say(f"wrote {printable(done.path)}{SUFFIX}: signed by {done.found.fingerprint}")
+    elif isinstance(done.signer, Signer):
+        say(f"wrote {printable(done.path)}{SUFFIX}: signed by {done.signer.fingerprint}")
     return 0
 
 
@@ -62,33 +62,33 @@ def show_signer(path: str, locks_dir: Path | None, allowed: Path | None, revoked
 
     is_report = path.endswith(".json")
     if is_report:
-        asked = signer_of_report(Path(path), allowed, revoked)
+        signed = signer_of_report(Path(path), allowed, revoked)
     else:
-        asked = signer_of_lock(path, locks_dir, allowed, revoked)
-    found, where = asked.found, printable(asked.path)
+        signed = signer_of_lock(path, locks_dir, allowed, revoked)
+    signer, where = signed.signer, printable(signed.path)
     lines = (
-        [f"{where}: {printable(found.message)}  [{found.code}]"]
-        if not isinstance(found, Signer)
-        else [f"{where}: signed by {printable(str(found.name))}, {found.fingerprint}: allowed by {asked.source}"]
+        [f"{where}: {printable(signer.message)}  [{signer.code}]"]
+        if not isinstance(signer, Signer)
+        else [f"{where}: signed by {printable(str(signer.name))}, {signer.fingerprint}: allowed by {signed.source}"]
     )
-    options.answer("sign", _document(asked), lines)
-    if isinstance(found, Signer):
+    options.answer("sign", _document(signed), lines)
+    if isinstance(signer, Signer):
         return 0
-    again = asked.path if is_report else f"{asked.about['spec']}{elsewhere(locks_dir)}"
-    what = signed_thing(asked.namespace)
+    again = signed.path if is_report else f"{signed.about['spec']}{elsewhere(locks_dir)}"
+    what = signed_thing(signed.namespace)
     say(f"hint: who may sign runs `envspec sign {printable(again)}`, after a look at the {what}")
     return AnswerNo.exit_code
 
 
-def _document(asked: Signed) -> dict[str, object]:
-    found = asked.found
-    signer = {"name": found.name, "key": found.fingerprint} if isinstance(found, Signer) else None
-    refusal = None if isinstance(found, Signer) else found.document
+def _document(signed: Signed) -> dict[str, object]:
+    outcome = signed.signer
+    signer = {"name": outcome.name, "key": outcome.fingerprint} if isinstance(outcome, Signer) else None
+    refusal = None if isinstance(outcome, Signer) else outcome.document
     return {
         "ok": refusal is None,
-        **asked.about,
-        "signed": asked.signed,
+        **signed.about,
+        "signed": signed.signed,
         "signer": signer,
         "refused": refusal,
-        "allowed-by": asked.source,
+        "allowed-by": signed.source,
     }

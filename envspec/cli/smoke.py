@@ -115,51 +115,51 @@ def command(**given: Any) -> int:
     """
     if given["compare"]:
         return _compare(*given["compare"])
-    asked = _request(given)
-    if asked.dry_run and asked.attach is None:
-        out("\n".join(dry_run(asked, whole=given["verbose"])))
+    request = _request(given)
+    if request.dry_run and request.attach is None:
+        out("\n".join(dry_run(request, whole=given["verbose"])))
         return 0
-    found = smoke(asked)
-    if isinstance(found, HandedOver):
-        out(str(found.folder))
-        return 0 if found.whole else 3
-    return _show(found)
+    outcome = smoke(request)
+    if isinstance(outcome, HandedOver):
+        out(str(outcome.folder))
+        return 0 if outcome.whole else 3
+    return _show(outcome)
 
 
-def _show(found: SmokeOutcome) -> int:
-    for error in found.unwritten:
+def _show(outcome: SmokeOutcome) -> int:
+    for error in outcome.unwritten:
         tell(error)
-    options.answer("smoke", found.document, found.text(columns(), colour_word))
-    if any(run.status != "skip" for run in found.results.runs):
-        say(f"reports and logs: {found.folder}")
-    return found.unwritten[-1].exit_code if found.unwritten else _EXIT[found.results.verdict]
+    options.answer("smoke", outcome.document, outcome.text(columns(), colour_word))
+    if any(run.status != "skip" for run in outcome.results.runs):
+        say(f"reports and logs: {outcome.folder}")
+    return outcome.unwritten[-1].exit_code if outcome.unwritten else _EXIT[outcome.results.verdict]
 
 
 def _compare(first: Path, second: Path) -> int:
-    found = compare_reports(first, second)
-    tables = {name: list(map(_name_columns, getattr(found, name))) for name in ("facts", "checks", "figures")}
-    options.answer("smoke-compare", {"ok": found.ok, **asdict(found), **tables}, _differences(found))
-    return 0 if found.ok else AnswerNo.exit_code
+    comparison = compare_reports(first, second)
+    tables = {name: list(map(_name_columns, getattr(comparison, name))) for name in ("facts", "checks", "figures")}
+    options.answer("smoke-compare", {"ok": comparison.ok, **asdict(comparison), **tables}, _differences(comparison))
+    return 0 if comparison.ok else AnswerNo.exit_code
 
 
 def _name_columns(row: tuple[Any, ...]) -> dict[str, Any]:
     return dict(zip(("name", "one", "other", "share"), row, strict=False))
 
 
-def _differences(found: Comparison) -> Iterator[str]:
-    why = f": {printable(found.reason)}" if found.reason else ""
-    yield f"weights: {_WEIGHTS[found.weights]}{why}"
-    for name, one, other in found.facts:
-        yield f"  {name}: {printable(one)} | {printable(other)}"
-    if found.checks:
+def _differences(comparison: Comparison) -> Iterator[str]:
+    why = f": {printable(comparison.reason)}" if comparison.reason else ""
+    yield f"weights: {_WEIGHTS[comparison.weights]}{why}"
+    for name, first_value, second_value in comparison.facts:
+        yield f"  {name}: {printable(first_value)} | {printable(second_value)}"
+    if comparison.checks:
         yield "checks that came out otherwise:"
-        for name, first, second in found.checks:
+        for name, first, second in comparison.checks:
             yield f"  {printable(name)}: {first or 'not there'} | {second or 'not there'}"
-    if found.figures:
+    if comparison.figures:
         yield "figures:"
-        for name, one, other, share in found.figures:
+        for name, first_value, second_value, share in comparison.figures:
             beside = "" if share is None else f" ({share:.0%})"
-            yield f"  {printable(name)}: {printable(one)} | {printable(other)}{beside}"
+            yield f"  {printable(name)}: {printable(first_value)} | {printable(second_value)}{beside}"
 
 
 _OF_RUNNERS = {

@@ -66,9 +66,9 @@ def align_rows(
     at_right = {place for place, index in enumerate(shown) if str(index) in right}
     widths = _widths(cells, columns(), len(indent))
     if widths is None and heading:
-        names, *others = cells
+        names, *body = cells
         yield []
-        yield from (_list_cells(names, row, indent) for row in others)
+        yield from (_list_cells(names, row, indent) for row in body)
         return
     for row in cells:
         parts = [_wrap(cell, width) for cell, width in zip(row, widths or map(len, row), strict=True)]
@@ -93,11 +93,11 @@ def colour_word(word: str, width: int = 0) -> str:
 
 def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
     """Give the lines of findings for people: severity, place, targets, message and code, then the remedy."""
-    for one in findings:
-        place = f"{one.place}: " if one.place else ""
-        yield f"  {colour_word(one.severity)}: {printable(place + one.text)}  [{one.code}]"
-        if one.remedy:
-            yield f"    remedy: {printable(one.remedy)}"
+    for finding in findings:
+        place = f"{finding.place}: " if finding.place else ""
+        yield f"  {colour_word(finding.severity)}: {printable(place + finding.text)}  [{finding.code}]"
+        if finding.remedy:
+            yield f"    remedy: {printable(finding.remedy)}"
 
 
 def _pad(cell: str, width: int, right: bool) -> str:
@@ -106,17 +106,17 @@ def _pad(cell: str, width: int, right: bool) -> str:
 
 def _widths(cells: Sequence[Sequence[str]], most: int | None, indent: int) -> list[int] | None:
     """Give the columns' widths, the widest taken in where they are too wide together; None where words don't fit."""
-    found = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     if most is None:
-        return found
+        return widths
     least = [max(len(word) for cell in column for word in cell.split() or [""]) for column in zip(*cells, strict=True)]
-    room = most - indent - len(_GAP) * (len(found) - 1)
+    room = most - indent - len(_GAP) * (len(widths) - 1)
     if sum(least) > room:
         return None
-    while sum(found) > room:
-        _, widest = max((width, place) for place, width in enumerate(found) if width > least[place])
-        found[widest] -= 1
-    return found
+    while sum(widths) > room:
+        _, widest = max((width, place) for place, width in enumerate(widths) if width > least[place])
+        widths[widest] -= 1
+    return widths
 
 
 def _wrap(cell: str, width: int) -> list[str]:
@@ -130,5 +130,5 @@ def _wrap(cell: str, width: int) -> list[str]:
 def _list_cells(names: Sequence[str], row: Sequence[str], indent: str) -> list[str]:
     """Give a row as its first cell and a line for each other, by the columns' names."""
     width = max(map(len, names))
-    others = zip(names[1:], row[1:], strict=True)
-    return [f"{indent}{row[0]}", *(f"{indent}  {name.ljust(width)}  {cell}" for name, cell in others if cell)]
+    rest = zip(names[1:], row[1:], strict=True)
+    return [f"{indent}{row[0]}", *(f"{indent}  {name.ljust(width)}  {cell}" for name, cell in rest if cell)]

@@ -47,11 +47,13 @@ def command(
     envspec draws a package's branches once; later, (*) stands for them. Extras follow the name of the package that they
     belong to. A requirement's condition follows `if`; the condition holds for these targets.
     """
-    found = trees(path, targets, package, depth, locks_dir, inverse=inverse)
-    about = {"spec": found.spec.path, "package": package, "inverse": inverse}
-    groups = [{"targets": names, "tree": list(map(_branch_as_json, branches))} for names, branches in found.groups]
-    lock = found.lock
-    drawn = (_lines(f"{lock.name}, {heading(names, lock)}", one, inverse=inverse) for names, one in found.groups)
+    grouped = trees(path, targets, package, depth, locks_dir, inverse=inverse)
+    about = {"spec": grouped.spec.path, "package": package, "inverse": inverse}
+    groups = [{"targets": names, "tree": list(map(_branch_as_json, branches))} for names, branches in grouped.groups]
+    lock = grouped.lock
+    drawn = (
+        _lines(f"{lock.name}, {heading(names, lock)}", branches, inverse=inverse) for names, branches in grouped.groups
+    )
     options.answer("tree", {**about, "groups": groups}, ["\n\n".join(map("\n".join, drawn))])
 
 
@@ -75,10 +77,10 @@ def _label(branch: Branch, *, inverse: bool) -> str:
     extras = f"[{','.join(branch.extras)}]" if branch.extras else ""
     conda = f" ({branch.kind})" if branch.kind != "pip" else ""
     # In an inverse tree, what the spec asks for is where the reasons end.
-    asked = " (in the spec)" if inverse and branch.direct else ""
+    note = " (in the spec)" if inverse and branch.direct else ""
     repeated = f" {REPEATED}" if branch.repeated else ""
     condition = _dim(f" if {printable(branch.condition)}") if branch.condition else ""
-    return f"{branch.name}{extras} {branch.version}{conda}{asked}{repeated}{condition}"
+    return f"{branch.name}{extras} {branch.version}{conda}{note}{repeated}{condition}"
 
 
 def _dim(text: str) -> str:
@@ -92,4 +94,4 @@ def _draws_unicode() -> bool:
 
 def _branch_as_json(branch: Branch) -> dict[str, Any]:
     values = {name: value for name, value in asdict(branch).items() if name != "condition"}
-    return {**values, "branches": [_branch_as_json(one) for one in branch.branches]}
+    return {**values, "branches": [_branch_as_json(child) for child in branch.branches]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +16,13 @@ from envspec.base.errors import AnswerNo, InputError, OutsideError
 from envspec.base.finding import Finding
 from envspec.base.texts import clean_text, few, plural, printable
 from envspec.cli import options
-from envspec.cli.console import say, silence_stdout, warn
+from envspec.cli.console import say, silence, warn
 from envspec.cli.sign import show_signer
 from envspec.cli.table import colour_word, heading
 
 if TYPE_CHECKING:
     from envspec.lock.model import Lock
-    from envspec.review.verify.model import Outcome, Told, Verification
+    from envspec.review.verify.model import ClaimResult, Outcome, Verification
     from envspec.spec.model import Spec
 
 EPILOG = """\b
@@ -91,83 +92,94 @@ def command(
         hint = "run without --offline; `envspec check` judges a lock without a network"
         raise OutsideError("verify asks the indexes, and --offline forbids it", hint=hint)
     verified = verify(path, targets, revision, locks_dir, live=live)
-    spec, found = verified.spec, verified.found
+    spec, verification = verified.spec, verified.verification
     try:
         about = {"spec": spec.path, "from": revision, "targets": [target.name for target in verified.targets]}
-        options.answer("verify", {**about, **_as_json(found)}, _lines(found, spec, verified.lock, revision))
+        options.answer(
+            "verify", {**about, **_as_json(verification)}, _lines(verification, spec, verified.lock, revision)
+        )
     except BrokenPipeError:
         # who reads only the first line must not take this for a proof
-        silence_stdout()
-    for reason, names in found.unasked.items():
+        silence(sys.stdout)
+    for reason, names in verification.unasked.items():
         warn(f"couldn't be asked: {printable(few(names))}: {printable(reason)}")
-    if found.forged:
+    if verification.forged:
         say(f"hint: find out who changed the lock, then run `envspec lock {shlex.quote(path)} --upgrade`")
         return AnswerNo.exit_code
-    if evidence is not None and not found.unasked and revision is None:
+    if evidence is not None and not verification.unasked and revision is None:
         keep(evidence, "verified", verified.lock, verified.targets)
-    return OutsideError.exit_code if found.unasked else 0
+    return OutsideError.exit_code if verification.unasked else 0
 
 
-def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) -> Iterator[str]:
-    def line_of(word: str, one: Told, code: str) -> str:
-        return f"{colour_word(word)}: {printable(one.claim.label)}, {heading(one.targets, lock)}  [{code}]"
+def _lines(verification: Verification, spec: Spec, lock: Lock, revision: str | None) -> Iterator[str]:
+    def line_of(word: str, result: ClaimResult, code: str) -> str:
+        return f"{colour_word(word)}: {printable(result.claim.label)}, {heading(result.targets, lock)}  [{code}]"
 
-    for one, outcome, difference in (*found.forged, *found.unexpected):
-        yield line_of(difference.severity, one, difference.code)
-        by = f" (by {printable(outcome.source)})" if one.second is not None else ""
+    for result, outcome, difference in (*verification.forged, *verification.unexpected):
+        yield line_of(difference.severity, result, difference.code)
+        by = f" (by {printable(outcome.source)})" if result.second is not None else ""
         yield f"  {clean_text(difference.message)}{by}"
-    for one, reason in found.yanked:
-        yield line_of("warning", one, "yanked")
+    for result, reason in verification.yanked:
+        yield line_of("warning", result, "yanked")
         yield f"  {clean_text(reason) or 'its index gives no reason'}"
-    for sentence, names in found.unproved.items():
+    for sentence, names in verification.unproved.items():
         yield f"not proved: {printable(few(names))}: {printable(sentence)}"
-    for (index, source), count in found.sources.items():
+    for (index, source), count in verification.sources.items():
         yield f"{plural(count, 'pin')} of {index}: {printable(source)} answered"
-    if found.attested:
-        yield f"publishers: {found.attested} proved by attestations"
-    strange = len({one.claim for one, *_ in found.unexpected})
+    if verification.attested:
+        yield f"publishers: {verification.attested} proved by attestations"
+    strange = len({result.claim for result, *_ in verification.unexpected})
     counts = (
-        (found.total - len(found.told), f"as at {revision}"),
-        (found.proved, "as published"),
-        (found.by_facts, "by envspec's own records (`--live` asks the index)"),
-        (sum(one.differs for one in found.told), "NOT as published"),
-        (sum(one.is_unasked for one in found.told), "not asked in full"),
+        (verification.total - len(verification.results), f"as at {revision}"),
+        (verification.proved, "as published"),
+        (verification.by_facts, "by envspec's own records (`--live` asks the index)"),
+        (sum(result.differs for result in verification.results), "NOT as published"),
+        (sum(result.is_unasked for result in verification.results), "not asked in full"),
     )
-    said = ", ".join(f"{count} {what}" for count, what in counts if count)
+    summary = ", ".join(f"{count} {what}" for count, what in counts if count)
     rest = f"; `envspec lock` wouldn't take {strange} of them" if strange else ""
-    yield f"{spec.path}: {plural(found.total, 'pin')}: {said or 'none to ask'}{rest}"
+    yield f"{spec.path}: {plural(verification.total, 'pin')}: {summary or 'none to ask'}{rest}"
 
 
-def _as_json(found: Verification) -> dict[str, Any]:
+def _as_json(verification: Verification) -> dict[str, Any]:
     return {
-        "ok": not found.forged and not found.unasked,
-        "complete": not found.unasked,
-        "pins": {"total": found.total, "asked": len(found.told), "proved": found.proved, "facts": found.by_facts},
-        "sources": [{"index": i, "source": source, "pins": count} for (i, source), count in found.sources.items()],
-        "attested": found.attested,
-        "forged": [_forgery(one, outcome, difference) for one, outcome, difference in found.forged],
-        "unexpected": [_forgery(one, outcome, difference) for one, outcome, difference in found.unexpected],
-        "yanked": [{**_pin(one), "reason": reason} for one, reason in found.yanked],
-        "unproved": _reasons(found.unproved),
-        "unasked": _reasons(found.unasked),
+        "ok": not verification.forged and not verification.unasked,
+        "complete": not verification.unasked,
+        "pins": {
+            "total": verification.total,
+            "asked": len(verification.results),
+            "proved": verification.proved,
+            "facts": verification.by_facts,
+        },
+        "sources": [
+            {"index": i, "source": source, "pins": count} for (i, source), count in verification.sources.items()
+        ],
+        "attested": verification.attested,
+        "forged": [_forgery(result, outcome, difference) for result, outcome, difference in verification.forged],
+        "unexpected": [
+            _forgery(result, outcome, difference) for result, outcome, difference in verification.unexpected
+        ],
+        "yanked": [{**_pin(result), "reason": reason} for result, reason in verification.yanked],
+        "unproved": _reasons(verification.unproved),
+        "unasked": _reasons(verification.unasked),
     }
 
 
-def _forgery(one: Told, outcome: Outcome, difference: Finding) -> dict[str, Any]:
-    return {**difference.document, **_pin(one), "source": outcome.source, **dict(difference.evidence)}
+def _forgery(result: ClaimResult, outcome: Outcome, difference: Finding) -> dict[str, Any]:
+    return {**difference.document, **_pin(result), "source": outcome.source, **dict(difference.evidence)}
 
 
-def _pin(one: Told) -> dict[str, Any]:
-    pin = one.claim.pin
+def _pin(result: ClaimResult) -> dict[str, Any]:
+    pin = result.claim.pin
     return {
         "kind": pin.kind,
         "package": pin.name,
         "version": pin.version,
         "index": pin.index,
-        "builds": one.claim.builds,
-        "targets": one.targets,
+        "builds": result.claim.builds,
+        "targets": result.targets,
     }
 
 
-def _reasons(found: Mapping[str, tuple[str, ...]]) -> list[dict[str, Any]]:
-    return [{"reason": reason, "packages": names} for reason, names in found.items()]
+def _reasons(packages_by_reason: Mapping[str, tuple[str, ...]]) -> list[dict[str, Any]]:
+    return [{"reason": reason, "packages": names} for reason, names in packages_by_reason.items()]

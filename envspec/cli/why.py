@@ -37,9 +37,9 @@ def command(path: str, package: str, targets: tuple[str, ...], limit: int, locks
     envspec shows every requirement on a path as its package wrote it, and evaluates markers and extras for each target.
     Targets with the same answer share it.
     """
-    found = why(path, package, targets, limit, locks_dir)
-    told = (_lines(names, answer, found.lock) for names, answer in found.groups)
-    options.answer("why", _as_json(found.spec.path, package, found.groups), ["\n\n".join(map("\n".join, told))])
+    grouped = why(path, package, targets, limit, locks_dir)
+    groups = (_lines(names, answer, grouped.lock) for names, answer in grouped.groups)
+    options.answer("why", _as_json(grouped.spec.path, package, grouped.groups), ["\n\n".join(map("\n".join, groups))])
 
 
 def _lines(names: tuple[str, ...], answer: Explanation, lock: Lock) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from envspec.base.errors import Place
 from envspec.draft.gather import Gathered
 from envspec.draft.requirements_txt import RequirementsReader
-from envspec.review.diff.foreign.shape import optional, string, strings, table
+from envspec.lock.formats.foreign.shape import optional, string, strings, table
 
 _BUILD = ("gpu", "cuda", "cudnn", "python_version", "python_requirements", "python_packages", "system_packages")
 

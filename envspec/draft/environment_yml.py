@@ -10,8 +10,8 @@ from typing import Any
 from envspec.base.errors import Place
 from envspec.draft.gather import Gathered
 from envspec.draft.requirements_txt import RequirementsReader
+from envspec.lock.formats.foreign.shape import sequence, string, strings, table
 from envspec.packages.names import conda_name
-from envspec.review.diff.foreign.shape import sequence, string, strings, table
 from envspec.spec.forms import PLATFORMS
 
 _SELECTORS = ("cudatoolkit", "pytorch-cuda", "cuda-version")

@@ -11,11 +11,12 @@ from urllib.parse import unquote, urlsplit
 from envspec.base.errors import Place
 from envspec.base.reader.nodes import BadValue
 from envspec.base.redact import has_credentials, is_secret, redact, without_credentials
-from envspec.base.settings import host_of
+from envspec.configuration.settings import host_of
 from envspec.draft.cuda import candidates, within
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.facts.python_builds import TRIPLES, versions_of
 from envspec.facts.torch_builds import cuda_of
+from envspec.lock.formats.foreign.shape import index_name, is_pypi_itself, optional, string, strings
 from envspec.packages.conda import admits, version_and_build
 from envspec.packages.python_range import bound_of, releases_of, specifier_of
 from envspec.packages.requirement import (
@@ -25,7 +26,6 @@ from envspec.packages.requirement import (
     too_much,
 )
 from envspec.packages.version_numbers import numbers
-from envspec.review.diff.foreign.shape import index_name, is_pypi_itself, optional, string, strings
 from envspec.spec.advice import slug
 from envspec.spec.forms import PYTHONS
 from envspec.spec.values import bound, override, requirement

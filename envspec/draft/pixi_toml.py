@@ -21,8 +21,8 @@ from envspec.draft.environment_yml import match_spec
 from envspec.draft.gather import Gathered, dependency, has_project
 from envspec.draft.model import NewTarget
 from envspec.facts.virtual_packages import ARCHSPEC
+from envspec.lock.formats.foreign.shape import optional, sequence, string, strings, table
 from envspec.lock.formats.intent import MARK
-from envspec.review.diff.foreign.shape import optional, sequence, string, strings, table
 from envspec.spec.forms import PLATFORMS
 
 # The platforms of a pixi.toml: subdirs, and what their machines have.

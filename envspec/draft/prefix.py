@@ -21,10 +21,10 @@ from envspec.base.plain_files import read_plain
 from envspec.draft.environment_yml import match_spec
 from envspec.draft.gather import Gathered
 from envspec.draft.model import Draft
+from envspec.lock.formats.foreign.shape import Malformed, channel_name, optional, string, strings, table
 from envspec.packages.conda import version_and_build
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name, is_requirement
-from envspec.review.diff.foreign.shape import Malformed, channel_name, optional, string, strings, table
 
 _HELPERS = ("pip", "setuptools", "wheel")
 """What environments have in any case."""

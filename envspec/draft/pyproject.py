@@ -12,9 +12,9 @@ from envspec.base.errors import Place
 from envspec.draft import pixi_toml
 from envspec.draft.gather import Gathered, all_of, dependency, pep440
 from envspec.draft.requirements_txt import RequirementsReader
+from envspec.lock.formats.foreign.shape import Malformed, optional, sequence, string, strings, table, tables
 from envspec.packages.python_range import specifier_of_alternatives
 from envspec.packages.requirement import canonical_name, is_requirement, parse_requirement
-from envspec.review.diff.foreign.shape import Malformed, optional, sequence, string, strings, table, tables
 
 _PYTORCH = ("torch", "torchaudio", "torchvision")
 _UV_ELSEWHERE = (

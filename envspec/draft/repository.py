@@ -15,8 +15,8 @@ from envspec.draft.gather import Gathered
 from envspec.draft.join import PART, Declaration, with_extras
 from envspec.draft.model import Draft, Note
 from envspec.draft.requirements_txt import RequirementsReader
+from envspec.lock.formats.foreign.shape import Malformed, malformed, text_of, toml_of, yaml_of
 from envspec.packages.other_formats import BEGINS, PINS, TITLES, format_of
-from envspec.review.diff.foreign.shape import Malformed, malformed, text_of, toml_of, yaml_of
 
 # From a file of another tool to a draft of a spec.
 

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 from envspec.base.errors import Place
 from envspec.base.redact import redact_command, without_credentials
 from envspec.draft.gather import Gathered, has_project, is_folder
+from envspec.lock.formats.foreign.shape import file_name, index_name
 from envspec.packages.other_formats import (
     EDITABLE,
     EGG,
@@ -20,7 +21,6 @@ from envspec.packages.other_formats import (
     logical_lines,
     without_options,
 )
-from envspec.review.diff.foreign.shape import file_name, index_name
 
 Reader = Callable[[Path], str]
 """Reads a file that another one names. Raises InputError, StorageError."""

@@ -12,7 +12,7 @@ from envspec.base.documents import Unreadable, read_python
 from envspec.base.errors import Place
 from envspec.draft.gather import Gathered
 from envspec.draft.requirements_txt import RequirementsReader
-from envspec.review.diff.foreign.shape import Malformed
+from envspec.lock.formats.foreign.shape import Malformed
 
 
 def read(text: str, path: Path, gathered: Gathered, pip: RequirementsReader) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from envspec.base.user_config import PROXY_VARIABLES
+from envspec.configuration.user_config import PROXY_VARIABLES
 
 FILE = "apt-mirrors"
 

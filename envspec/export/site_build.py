@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from envspec.base.errors import InputError
 from envspec.base.redact import without_credentials
-from envspec.base.settings import Settings, split_credentials
-from envspec.base.user_config import PROXY_VARIABLES, SlurmSite, apt_mirrors as mirrors_of_apt
+from envspec.configuration.settings import Settings, split_credentials
+from envspec.configuration.user_config import PROXY_VARIABLES, SlurmSite, apt_mirrors as mirrors_of_apt
 from envspec.export import apt_mirrors
 from envspec.export.apptainer_scripts import word
 from envspec.export.dockerfile_steps import index_argument

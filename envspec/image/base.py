@@ -1,4 +1,4 @@
-"""The image that a target's layers stand on: where it is, what it is, and what it brings."""
+"""The image that a target's layers stand on: its place, its manifest, and its content."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ from envspec.image.manifest import ImageManifest, Read, read_image
 
 
 class ReadPaths(Struct, frozen=True):
-    """The paths of a base that count: the content of `kept` is read, of each file `head` bytes, of all no more than
-    `most`; `seen` are looked for. `read` gives instead what is kept of a file, from a stream and its size there."""
+    """The paths of a base that count. The files that match `contents` are read, `head` bytes of each, no more than
+    `most` of all; paths that match `seen` are only noted. `read`, if given, reads the part of a file that counts, from
+    a stream and the file's size."""
 
-    kept: re.Pattern[str]
+    contents: re.Pattern[str]
     seen: re.Pattern[str]
     head: int
     most: int
     read: Callable[[IO[bytes], int], bytes] | None = None
 
     def keep(self, stream: IO[bytes], size: int) -> bytes:
-        """Give what is kept of a file. Raises OSError."""
+        """Read the part of a file that counts. Raises OSError."""
         return self.read(stream, size) if self.read else stream.read(min(size, self.head))
 
 
 FOR_IMAGES = ReadPaths(
-    kept=re.compile(
+    contents=re.compile(
         r"etc/(passwd|group|shadow|os-release)|usr/lib/os-release|etc/skel/[^/]+|var/lib/dpkg/status(\.d/[^/]+)?"
         r"|(usr/)?lib/apk/db/installed"
     ),
@@ -70,14 +71,14 @@ class BaseFiles(Struct, frozen=True):
 
     def packages(self) -> dict[str, str]:
         """Give the installed packages, name -> version, with the names that they provide; of dpkg and apk."""
-        found: dict[str, str] = {}
+        versions: dict[str, str] = {}
         for path in sorted(self.files):
             text = self.text(path)
             if path == "var/lib/dpkg/status" or path.startswith("var/lib/dpkg/status.d/"):
-                found |= _dpkg(text, status=path.endswith("status"))
+                versions |= _dpkg(text, status=path.endswith("status"))
             elif path.endswith("apk/db/installed"):
-                found |= _apk(text)
-        return found
+                versions |= _apk(text)
+        return versions
 
 
 class _Seen(Struct):
@@ -87,80 +88,83 @@ class _Seen(Struct):
     links: dict[str, str] = field(default_factory=dict)
     room: int = 0
 
-    def forget(self, gone: set[str]) -> None:
+    def forget(self, removed: set[str]) -> None:
         """Forget these paths and all that is below them; an empty path is the root."""
-        self.paths = {path for path in self.paths if not is_gone(path, gone)}
-        self.files = {path: content for path, content in self.files.items() if not is_gone(path, gone)}
+        self.paths = {path for path in self.paths if not is_gone(path, removed)}
+        self.files = {path: content for path, content in self.files.items() if not is_gone(path, removed)}
         self.modes = {path: self.modes[path] for path in self.files}
         self.links = {path: self.links[path] for path in self.links if path in self.paths}
 
     def bytes(self) -> int:
-        """Give the bytes that are kept, names and contents."""
+        """Count the bytes of names and contents."""
         return sum(map(len, self.paths)) + sum(len(path) + len(content) for path, content in self.files.items())
 
 
 def read_layers(
-    layers: Iterable[tuple[Descriptor, str]], blob: Callable[[Descriptor], BinaryIO], where: str, wanted: ReadPaths
+    layers: Iterable[tuple[Descriptor, str]], blob: Callable[[Descriptor], BinaryIO], where: str, read_paths: ReadPaths
 ) -> BaseFiles:
-    """Read what is wanted of a base's layers, from the bottom, each with the digest of its content. `blob` opens one.
+    """Read these paths of a base's layers. `layers` begin at the bottom, each with the digest of its content; `blob`
+    opens one.
 
     Raises InputError for a layer that isn't what its digests say, or holds more than one may hold; OSError.
     """
     seen = _Seen()
     for layer, diff_id in layers:
         with blob(layer) as file:
-            added = _Seen(room=wanted.most - seen.bytes())
-            gone = read_layer(layer, diff_id, file, partial(_look, wanted, added), where)
-            seen.forget({*gone, *added.files})
+            added = _Seen(room=read_paths.most - seen.bytes())
+            removed = read_layer(layer, diff_id, file, partial(_look, read_paths, added), where)
+            seen.forget({*removed, *added.files})
             seen.files |= added.files
             seen.modes |= added.modes
             seen.paths |= added.paths
-            seen.links = {path: to for path, to in seen.links.items() if path not in added.paths} | added.links
+            seen.links = {path: target for path, target in seen.links.items() if path not in added.paths} | added.links
     return BaseFiles(seen.files, seen.modes, frozenset(seen.paths), seen.links)
 
 
-def _look(wanted: ReadPaths, added: _Seen, archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
+def _look(read_paths: ReadPaths, added: _Seen, archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
     if path.partition("/")[0] in _MERGED and not (member.issym() or member.isdir()):
         path = f"usr/{path}"
-    kept, seen = wanted.kept.fullmatch(path) and member.isfile(), wanted.seen.fullmatch(path)
-    if kept or seen:
-        added.room -= len(path) + (min(member.size, wanted.head) if kept else 0) + len(member.linkname)
+    has_content, seen = read_paths.contents.fullmatch(path) and member.isfile(), read_paths.seen.fullmatch(path)
+    if has_content or seen:
+        added.room -= len(path) + (min(member.size, read_paths.head) if has_content else 0) + len(member.linkname)
         if added.room < 0:
-            raise Refused(f"{path} has {member.size} bytes, and {wanted.most} of all files are the most that are read")
+            raise Refused(
+                f"{path} has {member.size} bytes, and {read_paths.most} of all files are the most that are read"
+            )
     if seen:
         added.paths.add(path)
         added.links.pop(path, None)
         if member.issym():
             added.links[path] = member.linkname
-    if kept:
+    if has_content:
         content = archive.extractfile(member)
-        added.files[path] = wanted.keep(content, member.size) if content else b""
+        added.files[path] = read_paths.keep(content, member.size) if content else b""
         added.modes[path] = (member.uid, member.gid, member.mode & 0o7777)
 
 
 def _dpkg(text: str, *, status: bool) -> dict[str, str]:
     """Read dpkg's own list: paragraphs of `Field: value` (deb-control(5)). In images without dpkg, each package's is a
     file of its own and has no Status."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for paragraph in text.split("\n\n"):
         fields = dict(re.findall(r"^([A-Za-z-]+):[ \t]*(.*)$", paragraph, re.MULTILINE))
         name = fields.get("Package")
         if name and (not status or fields.get("Status", "").endswith(" installed")):
             provided = (part.partition("(")[0].strip() for part in fields.get("Provides", "").split(","))
-            found |= {one: fields.get("Version", "") for one in (name, *provided) if one}
-    return found
+            versions |= {package: fields.get("Version", "") for package in (name, *provided) if package}
+    return versions
 
 
 def _apk(text: str) -> dict[str, str]:
     """Read apk's: paragraphs of `P:name`, `V:version`, `p:what it provides` (apk-package(5)); a program that it
     provides, `cmd:g++`, counts as a package of that name."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for paragraph in text.split("\n\n"):
         fields = dict(line.split(":", 1) for line in paragraph.splitlines() if line[1:2] == ":")
         if name := fields.get("P"):
             provided = [part.partition("=")[0].removeprefix("cmd:") for part in fields.get("p", "").split()]
-            found |= {one: fields.get("V", "") for one in (*provided, name)}
-    return found
+            versions |= {package: fields.get("V", "") for package in (*provided, name)}
+    return versions
 
 
 FOLDER = "bases-v1"
@@ -186,8 +190,8 @@ class BaseSource(Struct, frozen=True):
     origin: tuple[str, str] | None = None
 
     def image(self, oci_platform: str, cache: Path | None = None) -> BaseImage:
-        """Read the image of a platform, with what is in its layers; `cache` is envspec's, which knows the bases that
-        were read before by their digests. Raises InputError, IndexFailure, OSError."""
+        """Read the image of a platform, with the content of its layers. `cache` is envspec's, with the bases of earlier
+        runs by their digests. Raises InputError, IndexFailure, OSError."""
         manifest = read_image(self.top, self.read, oci_platform, self.where)
         place = cache / FOLDER / manifest.descriptor.digest.removeprefix("sha256:") if cache else None
         files = read_value(place, BaseFiles) if place else None

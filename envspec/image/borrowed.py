@@ -56,43 +56,45 @@ class _Taken(Struct):
         content = archive.extractfile(member)
         assert content is not None
         self.count += 1
-        kept = self.folder / str(self.count)
-        with kept.open("wb") as out:
+        copy = self.folder / str(self.count)
+        with copy.open("wb") as out:
             copyfileobj(content, out, 1 << 20)
-        return LayerEntry(place, member.size, partial(_open, kept), mode=PROGRAM if member.mode & 0o111 else FILE)
+        return LayerEntry(place, member.size, partial(_open, copy), mode=PROGRAM if member.mode & 0o111 else FILE)
 
 
-def borrowed_entries(one: Borrowed, source: BaseSource, oci_platform: str, folder: Path) -> list[LayerEntry]:
-    """Give what an image takes from another one, whose files are kept in an empty folder. Raises InputError for an
-    image that isn't what it says or lacks what is taken, IndexFailure, OSError."""
+def borrowed_entries(borrowed: Borrowed, source: BaseSource, oci_platform: str, folder: Path) -> list[LayerEntry]:
+    """Give the entries that an image takes from another one; an empty folder gets their files. Raises InputError for an
+    image that differs from its digests or lacks these paths, IndexFailure, OSError."""
     manifest = read_image(source.top, source.read, oci_platform, source.where)
-    taken = _Taken(one.copies, folder)
+    taken = _Taken(borrowed.copies, folder)
     for layer, diff_id in zip(manifest.layers, manifest.diff_ids, strict=True):
         before, taken.entries = taken.entries, {}
         with source.open(layer) as file:
-            gone = read_layer(layer, diff_id, file, taken.look, source.where)
+            removed = read_layer(layer, diff_id, file, taken.look, source.where)
         # a file in a folder's place takes away what is below it, too
-        gone |= {path for path, entry in taken.entries.items() if not entry.is_folder}
-        kept = {path: entry for path, entry in before.items() if not is_gone(path, gone)}
-        taken.entries = {**kept, **taken.entries}
-    for there, _ in one.copies:
-        if not any(_place(path, [(there, "/")]) for path in taken.entries):
+        removed |= {path for path, entry in taken.entries.items() if not entry.is_folder}
+        remaining = {path: entry for path, entry in before.items() if not is_gone(path, removed)}
+        taken.entries = {**remaining, **taken.entries}
+    for origin, _ in borrowed.copies:
+        if not any(_place(path, [(origin, "/")]) for path in taken.entries):
             hint = "lock again with --upgrade-images, or leave it out of the spec"
-            raise InputError(f"the image {source.where} has no {there}, from where {one.name} is taken", hint=hint)
-    return [*taken.entries.values(), *(link_entry(path.strip("/"), link) for path, link in one.links)]
+            raise InputError(
+                f"the image {source.where} has no {origin}, from where {borrowed.name} is taken", hint=hint
+            )
+    return [*taken.entries.values(), *(link_entry(path.strip("/"), link) for path, link in borrowed.links)]
 
 
 def _place(path: str, copies: Sequence[tuple[str, str]]) -> str | None:
     """Give the place of another image's path here, without a slash at its begin; None where it isn't taken."""
-    for there, here in copies:
-        there, target = there.strip("/"), here.strip("/")
-        above, _, pattern = there.rpartition("/")
-        if "*" in pattern and is_within(path, above) and path != above:
-            name = path.removeprefix(f"{above}/")
+    for origin, destination in copies:
+        origin, target = origin.strip("/"), destination.strip("/")
+        parent, _, pattern = origin.rpartition("/")
+        if "*" in pattern and is_within(path, parent) and path != parent:
+            name = path.removeprefix(f"{parent}/")
             if fnmatchcase(name.partition("/")[0], pattern):
                 return f"{target}/{name}"
-        elif is_within(path, there):
-            return f"{target}{path.removeprefix(there)}"
+        elif is_within(path, origin):
+            return f"{target}{path.removeprefix(origin)}"
     return None
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from envspec.base.errors import InputError
 from envspec.base.open_folder import open_folder
 from envspec.base.progress import Progress
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 from envspec.export.apptainer import render_in_bundle
 from envspec.export.plan import ENTRYPOINT, HEALTH_CHECK, UID, WORKSPACE, Plan, image_variables, labels
 from envspec.image.base import BaseImage, BaseSource
@@ -50,7 +50,7 @@ _NANOSECONDS = 10**9
 def config_document(
     plan: Plan, base: BaseImage, layers: Sequence[PackedLayer], more: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Make the configuration. `more` are labels beside those of recipes."""
+    """Make the configuration. `more` are labels besides those of recipes."""
     old = base.manifest.config
     own = old.get("config") if isinstance(old.get("config"), dict) else {}
     assert isinstance(own, dict)
@@ -91,12 +91,12 @@ def config_document(
 
 def image_labels(plan: Plan, base: BaseImage) -> dict[str, str]:
     """Make the labels of recipes, with the base that the image really has."""
-    found = labels(plan)
-    found["org.opencontainers.image.base.digest"] = base.digest
+    own_labels = labels(plan)
+    own_labels["org.opencontainers.image.base.digest"] = base.digest
     if base.digest != plan.base.digest and not plan.base.name.endswith(f"@{base.digest}"):
         # wherever the same base comes from, it makes the same image
-        found.pop("org.opencontainers.image.base.name", None)
-    return found
+        own_labels.pop("org.opencontainers.image.base.name", None)
+    return own_labels
 
 
 def manifest_document(
@@ -109,7 +109,7 @@ def manifest_document(
         "config": Descriptor(CONFIG, config.digest, config.size).document(),
         "layers": [
             *(oci_layer(layer).document() for layer in base.manifest.layers),
-            *({**one.blob.document(), "annotations": {LAYER: one.name, KEY: one.key}} for one in layers),
+            *({**layer.blob.document(), "annotations": {LAYER: layer.name, KEY: layer.key}} for layer in layers),
         ],
         "annotations": dict(sorted(annotations.items())),
     }
@@ -156,17 +156,17 @@ def build_image(
     those beside a recipe's, `annotations` those beside the labels. Raises ToolError, IndexFailure, InputError,
     OSError."""
     assert kind in KINDS, kind
-    packed = tuple(_pack(one, layout, kind, plan.epoch, progress) for one in layers)
+    packed = tuple(_pack(layer, layout, kind, plan.epoch, progress) for layer in layers)
     config = layout.add(document_bytes(config_document(plan, base, packed, labels)), CONFIG)
     document = manifest_document(config, base, packed, {**image_labels(plan, base), **labels, **annotations})
     manifest = layout.add(document_bytes(document), MANIFEST)
     return BuiltImage(plan, base, manifest, config, packed)
 
 
-def _pack(one: LayerPlan, layout: Layout, kind: str, epoch: int, progress: Progress) -> PackedLayer:
-    progress.phase(f"packing {one.name}")
+def _pack(layer: LayerPlan, layout: Layout, kind: str, epoch: int, progress: Progress) -> PackedLayer:
+    progress.phase(f"packing {layer.name}")
     with layout.open_blob() as (file, adding):
-        made = pack(one, file, kind, epoch, progress.came)
+        made = pack(layer, file, kind, epoch, progress.came)
         adding.keep(made.blob.digest)
     return made
 
@@ -197,15 +197,18 @@ def image_index(images: tuple[BuiltImage, ...], layout: Layout) -> Descriptor:
     platform."""
     if len(images) == 1:
         return images[0].manifest
-    platforms = [one.platform for one in images]
-    for one in images:
-        if platforms.count(one.platform) > 1:
-            same = ", ".join(other.plan.target for other in images if other.platform == one.platform)
-            message = f"an image index has one image for {one.platform}, and these targets are all for it: {same}"
+    platforms = [image.platform for image in images]
+    for image in images:
+        if platforms.count(image.platform) > 1:
+            same = ", ".join(other.plan.target for other in images if other.platform == image.platform)
+            message = f"an image index has one image for {image.platform}, and these targets are all for it: {same}"
             raise InputError(message, hint="choose one target for each platform with --target")
     rows = [
-        {**one.manifest.document(), "platform": dict(zip(("os", "architecture"), one.platform.split("/"), strict=True))}
-        for one in sorted(images, key=lambda one: one.platform)
+        {
+            **image.manifest.document(),
+            "platform": dict(zip(("os", "architecture"), image.platform.split("/"), strict=True)),
+        }
+        for image in sorted(images, key=lambda image: image.platform)
     ]
     return layout.add(document_bytes({"schemaVersion": 2, "mediaType": INDEX, "manifests": rows}), INDEX)
 

@@ -16,7 +16,7 @@ from envspec.artifacts.conda_archives import CONDA_CACHE
 from envspec.artifacts.conda_channels import load_conda_config
 from envspec.base.documents import read_json
 from envspec.base.progress import Progress
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 from envspec.image.layer import FILE, PROGRAM, LayerEntry, link_entry, text_entry
 from envspec.install.installed import CONDA_META
 from envspec.lock.conda_files import artifact_of, channel_of
@@ -45,7 +45,7 @@ class LinkedPackages(Struct, frozen=True):
 
 
 def history_entry(root: str) -> LayerEntry:
-    """Give the file by which conda tools know an environment; what would stand in it are times."""
+    """Give the file by which conda tools recognise an environment. It is empty: its lines would be times."""
     return text_entry(f"{root}/{CONDA_META}/history", "")
 
 
@@ -86,8 +86,8 @@ def link_packages(
 
 def _portable_record(record: Mapping[str, Any], pin: Pin) -> dict[str, Any]:
     """Give a record without this machine and its mirrors: the lock's names for channels instead of addresses."""
-    kept = {name: value for name, value in record.items() if name not in _OF_THIS_MACHINE}
-    return {**kept, "url": f"{pin.index}/{artifact_of(pin).file}", "channel": channel_of(pin)[0]}
+    portable = {name: value for name, value in record.items() if name not in _OF_THIS_MACHINE}
+    return {**portable, "url": f"{pin.index}/{artifact_of(pin).file}", "channel": channel_of(pin)[0]}
 
 
 def _open(path: Path) -> IO[bytes]:
@@ -95,8 +95,8 @@ def _open(path: Path) -> IO[bytes]:
 
 
 def _entry(path: Path, place: str) -> LayerEntry:
-    found = os.lstat(path)
+    status = os.lstat(path)
     if path.is_symlink():
         return link_entry(place, os.readlink(path))
-    mode = PROGRAM if found.st_mode & 0o111 else FILE
-    return LayerEntry(place, found.st_size, partial(_open, path), mode=mode)
+    mode = PROGRAM if status.st_mode & 0o111 else FILE
+    return LayerEntry(place, status.st_size, partial(_open, path), mode=mode)

@@ -47,8 +47,10 @@ _SCRIPTS = re.compile(r"\.singularity\.d/env/[^/]+\.sh")
 _VENV = re.compile(r"(?:.*/)?pyvenv\.cfg")
 
 WANTED = ReadPaths(
-    kept=re.compile("|".join(one.pattern for one in (_RECORD, _PATCHLEVEL, _LIBC, _CONSTRAINTS, _SCRIPTS, _VENV))),
-    seen=re.compile("|".join(one.pattern for one in (_LIBRARY, _PYTHON, _CONDA, _LIBC))),
+    contents=re.compile(
+        "|".join(pattern.pattern for pattern in (_RECORD, _PATCHLEVEL, _LIBC, _CONSTRAINTS, _SCRIPTS, _VENV))
+    ),
+    seen=re.compile("|".join(pattern.pattern for pattern in (_LIBRARY, _PYTHON, _CONDA, _LIBC))),
     head=4 << 20,
     most=128 << 20,
 )
@@ -73,32 +75,32 @@ _HOPS = 8
 def records_of(names: Collection[str], inventory: Inventory) -> ReadPaths:
     """Give the paths of a base by which the files of these packages are known: their RECORDs, in each folder."""
     folders = "|".join(map(re.escape, inventory.folders))
-    said = "|".join(re.escape(name).replace(r"\-", "[-_.]+") for name in names)
-    kept = re.compile(rf"(?:{folders})/(?:{said})-[^-/]+\.dist-info/RECORD", re.IGNORECASE)
-    return ReadPaths(kept, re.compile("(?!)"), WANTED.head, WANTED.most)
+    spelled = "|".join(re.escape(name).replace(r"\-", "[-_.]+") for name in names)
+    records = re.compile(rf"(?:{folders})/(?:{spelled})-[^-/]+\.dist-info/RECORD", re.IGNORECASE)
+    return ReadPaths(records, re.compile("(?!)"), WANTED.head, WANTED.most)
 
 
 def paths_of(names: Collection[str], inventory: Inventory, records: BaseFiles) -> tuple[str, ...]:
     """List what goes with these packages of a base, by their RECORDs: files of their folder and programs beside it,
     and the folders of the records. Raises InputError where a package has none."""
-    gone: set[str] = set()
-    found = set()
+    paths: set[str] = set()
+    packages = set()
     for path in records.files:
         info = posixpath.dirname(path)
         folder = posixpath.dirname(info)
         name, _, version = posixpath.basename(info).removesuffix(".dist-info").rpartition("-")
-        found.add((canonical_name(name), version))
+        packages.add((canonical_name(name), version))
         programs = posixpath.join(posixpath.normpath(posixpath.join(folder, "../../..")), "bin")
         for row, _, _ in record_rows(records.text(path)):
             place = posixpath.normpath(posixpath.join(folder, row))
             if place.startswith((f"{folder}/", f"{programs}/")) and not place.startswith(f"{info}/"):
-                gone.add(place)
-        gone.add(info)
+                paths.add(place)
+        paths.add(info)
     for name in sorted(names):
-        if (name, inventory.packages[name]) not in found:
+        if (name, inventory.packages[name]) not in packages:
             message = f"the base's {name} {inventory.packages[name]} has no RECORD: the list of its files is missing"
             raise InputError(message, hint="remove it in a base of your own, made by a Dockerfile")
-    return tuple(sorted(gone))
+    return tuple(sorted(paths))
 
 
 def read_folder(root: Path, tops: Iterable[Path] | None = None) -> BaseFiles:
@@ -112,9 +114,9 @@ def read_folder(root: Path, tops: Iterable[Path] | None = None) -> BaseFiles:
         if error.filename == str(root):
             raise error
 
-    for folder, below, names in chain.from_iterable(os.walk(one, onerror=fail) for one in tops or [root]):
+    for folder, subfolders, names in chain.from_iterable(os.walk(top, onerror=fail) for top in tops or [root]):
         if folder == str(root):
-            below[:] = [one for one in below if one not in _NO_PART]
+            subfolders[:] = [name for name in subfolders if name not in _NO_PART]
         for name in names:
             full = os.path.join(folder, name)
             path = os.path.relpath(full, root)
@@ -122,7 +124,7 @@ def read_folder(root: Path, tops: Iterable[Path] | None = None) -> BaseFiles:
                 paths.add(path)
                 if os.path.islink(full):
                     links[path] = os.readlink(full)
-            if WANTED.kept.fullmatch(path) and not os.path.islink(full) and os.path.isfile(full):
+            if WANTED.contents.fullmatch(path) and not os.path.islink(full) and os.path.isfile(full):
                 files[path] = read_plain(full, WANTED.head, links_out=True)
     return BaseFiles(files, {}, frozenset(paths), links)
 
@@ -153,27 +155,27 @@ def take_stock(
         folders,
         _glibc(files),
         _libraries(files.paths, (*_PLACES, posixpath.join(prefix, "lib"), *folders, *named)),
-        dict(_told_variables(variables)),
+        dict(_listed_variables(variables)),
         tuple(_constraints(files)),
         packages,
         requires,
         extras,
         shadowed,
-        {one[1]: f"{one[2]} {one[3]}" for one in map(_CONDA.fullmatch, sorted(files.paths)) if one},
+        {match[1]: f"{match[2]} {match[3]}" for match in map(_CONDA.fullmatch, sorted(files.paths)) if match},
     )
 
 
 def _variables_of_scripts(files: BaseFiles) -> dict[str, str]:
     """Read the variables that a SIF keeps of the image that it was made from."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for path in sorted(files.files):
         if _SCRIPTS.fullmatch(path):
-            found |= dict(_EXPORT.findall(files.text(path)))
-    return found
+            variables |= dict(_EXPORT.findall(files.text(path)))
+    return variables
 
 
-def _told_variables(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Choose from variables what an inventory tells: an image's may hold anything, secrets too."""
+def _listed_variables(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Choose the variables that an inventory lists: an image's variables may hold anything, secrets too."""
     for name, text in variables.items():
         if name in _OTHERS or (_VERSIONS.fullmatch(name) and _VALUES.fullmatch(text)):
             yield name, text
@@ -181,7 +183,7 @@ def _told_variables(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _find_python(files: BaseFiles, variables: Mapping[str, str]) -> tuple[str | None, str]:
     """Find the Python that PATH leads to, and its prefix: a path below the root, without a slash in front."""
-    folders = [one.strip("/") for one in variables.get("PATH", _SEARCH).split(":") if one.startswith("/")]
+    folders = [folder.strip("/") for folder in variables.get("PATH", _SEARCH).split(":") if folder.startswith("/")]
     for folder in [*folders, "bin"]:
         for path in (posixpath.join(folder, "python3"), posixpath.join("usr", folder, "python3")):
             if path in files.paths:
@@ -195,7 +197,7 @@ def _find_python(files: BaseFiles, variables: Mapping[str, str]) -> tuple[str | 
 
 def _folders_in(variables: Mapping[str, str], name: str) -> list[str]:
     """List the folders in a variable, as paths below the root."""
-    return [one.strip("/") for one in variables.get(name, "").split(":") if one.strip("/")]
+    return [folder.strip("/") for folder in variables.get(name, "").split(":") if folder.strip("/")]
 
 
 def _follow(files: BaseFiles, path: str) -> str:
@@ -209,36 +211,38 @@ def _follow(files: BaseFiles, path: str) -> str:
 
 
 def _minor_of(files: BaseFiles, executable: str) -> str | None:
-    """Say which Python a program is, "3.12", by its name, its links or its environment's folder."""
-    said = _PYTHON.fullmatch(_follow(files, executable))
-    if said and "." in said[1]:
-        return said[1]
+    """Find a program's version of Python ("3.12") by its name, its links or its environment's folder."""
+    match = _PYTHON.fullmatch(_follow(files, executable))
+    if match and "." in match[1]:
+        return match[1]
     prefix = posixpath.dirname(posixpath.dirname(executable))
     cfg = re.search(r"^version(?:_info)?\s*=\s*(3\.[0-9]+)", files.text(posixpath.join(prefix, "pyvenv.cfg")), re.M)
     if cfg:
         return cfg[1]
-    beside = re.compile(rf"{re.escape(posixpath.dirname(executable))}/python(3\.[0-9]+)")
-    found = [one[1] for one in map(beside.fullmatch, files.paths) if one]
-    return max(found, key=numbers, default=None)
+    pattern = re.compile(rf"{re.escape(posixpath.dirname(executable))}/python(3\.[0-9]+)")
+    minors = [match[1] for match in map(pattern.fullmatch, files.paths) if match]
+    return max(minors, key=numbers, default=None)
 
 
 def _patch_of(files: BaseFiles, prefix: str, minor: str) -> str | None:
     header = files.text(posixpath.join(prefix, f"include/python{minor}/patchlevel.h"))
-    said = re.search(r'#define PY_VERSION\s+"([^"+]+)', header)
-    return said[1] if said else None
+    match = re.search(r'#define PY_VERSION\s+"([^"+]+)', header)
+    return match[1] if match else None
 
 
 def _folders(files: BaseFiles, prefix: str, minor: str, variables: Mapping[str, str]) -> Iterator[str]:
     """List the folders of a Python's packages that hold any, in its own order; Debian's Python has folders of its own
     (its python3 package, README.Debian)."""
-    there = {one[1] for one in map(_RECORD.fullmatch, files.files) if one}
+    with_packages = {match[1] for match in map(_RECORD.fullmatch, files.files) if match}
     system = "include-system-site-packages = true" in files.text(posixpath.join(prefix, "pyvenv.cfg"))
     debians = [f"usr/local/lib/python{minor}/dist-packages", "usr/lib/python3/dist-packages"]
     own = posixpath.join(prefix, f"lib/python{minor}/site-packages")
     after = debians if prefix in ("usr", "usr/local") or system else []
     lib64 = posixpath.join(prefix, f"lib64/python{minor}/site-packages")
     yield from (
-        one for one in dict.fromkeys([*_folders_in(variables, "PYTHONPATH"), own, lib64, *after]) if one in there
+        folder
+        for folder in dict.fromkeys([*_folders_in(variables, "PYTHONPATH"), own, lib64, *after])
+        if folder in with_packages
     )
 
 
@@ -246,7 +250,9 @@ def _packages(
     files: BaseFiles, folders: Iterable[str], markers: Markers
 ) -> tuple[dict[str, str], dict[str, tuple[str, ...]], dict[str, tuple[str, ...]], dict[str, str]]:
     rank = {folder: number for number, folder in enumerate(folders)}
-    records = [(rank[one[1]], one[0]) for one in map(_RECORD.fullmatch, files.files) if one and one[1] in rank]
+    records = [
+        (rank[match[1]], match[0]) for match in map(_RECORD.fullmatch, files.files) if match and match[1] in rank
+    ]
     packages: dict[str, str] = {}
     requires: dict[str, tuple[str, ...]] = {}
     extras: dict[str, tuple[str, ...]] = {}
@@ -275,13 +281,13 @@ def _requirements(head: Message, markers: Markers) -> Iterator[str]:
 
 def _requirements_of_extras(head: Message, markers: Markers) -> Iterator[str]:
     """List the requirements that hold with an extra alone, once for each, with the extra as their marker."""
-    offered = sorted({canonical_name(one.strip()) for one in head.get_all("Provides-Extra", [])})
+    offered = sorted({canonical_name(extra.strip()) for extra in head.get_all("Provides-Extra", [])})
     for line in head.get_all("Requires-Dist", []):
         with suppress(ValueError):
             requirement = published_requirement(line)
             if requirement.url is None and "extra" in line and not markers.hold(line):
                 text = str(requirement).partition(";")[0].strip()
-                yield from (f'{text} ; extra == "{one}"' for one in offered if markers.hold(line, [one]))
+                yield from (f'{text} ; extra == "{extra}"' for extra in offered if markers.hold(line, [extra]))
 
 
 def _without_empty(table: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
@@ -293,26 +299,26 @@ def _glibc(files: BaseFiles) -> str | None:
         named = _LIBC.fullmatch(path) if path.startswith(("lib", "usr/lib")) else None
         if named and named[1]:
             return named[1]
-        said = re.search(rb"release version ([0-9]+\.[0-9]+)", files.files.get(path, b"")) if named else None
-        if said:
-            return said[1].decode()
+        match = re.search(rb"release version ([0-9]+\.[0-9]+)", files.files.get(path, b"")) if named else None
+        if match:
+            return match[1].decode()
     return None
 
 
 def _libraries(paths: Iterable[str], folders: Iterable[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    roots = tuple(f"{one}/" for one in folders)
+    versions: dict[str, str] = {}
+    roots = tuple(f"{folder}/" for folder in folders)
     for named in filter(None, map(_LIBRARY.fullmatch, sorted(paths))):
         if not named[0].startswith(roots):
             continue
-        if named[1] not in found or _fuller(named[2], found[named[1]]):
-            found[named[1]] = named[2]
-    return found
+        if named[1] not in versions or _fuller(named[2], versions[named[1]]):
+            versions[named[1]] = named[2]
+    return versions
 
 
-def _fuller(one: str, other: str) -> bool:
-    """Say whether a version is newer than another one, or the same with more digits."""
-    return (numbers(one), one.count(".")) > (numbers(other), other.count("."))
+def _fuller(version: str, other: str) -> bool:
+    """Return whether a version is newer than another one, or the same with more digits."""
+    return (numbers(version), version.count(".")) > (numbers(other), other.count("."))
 
 
 def _constraints(files: BaseFiles) -> Iterator[str]:
@@ -333,42 +339,44 @@ def libraries_here(base: BasePrefix, machine: int) -> Iterator[tuple[bool, ElfFi
     known = map(Path, _on_library_path(base.inventory))
     for folder in reversed([*base.folders, base.python.parents[1] / "lib", *known]):
         deep = folder in base.folders
-        yield from ((deep, one) for one in read_libraries(folder, machine, deep=deep))
+        yield from ((deep, library) for library in read_libraries(folder, machine, deep=deep))
 
 
 def _on_library_path(inventory: Inventory) -> list[str]:
-    return [one for one in inventory.variables.get("LD_LIBRARY_PATH", "").split(":") if one.startswith("/")]
+    return [folder for folder in inventory.variables.get("LD_LIBRARY_PATH", "").split(":") if folder.startswith("/")]
 
 
 def paths_of_libraries(inventory: Inventory, machine: int, scratch: Path) -> ReadPaths:
     """Give the paths of an image's libraries, which lie in a scratch folder while they are read."""
     own = [os.path.dirname(os.path.dirname(inventory.executable or "")) + "/lib"]
-    own += [path for one in _on_library_path(inventory) if (path := one.strip("/"))]
+    own += [path for folder in _on_library_path(inventory) if (path := folder.strip("/"))]
     flat, deep = ("|".join(map(re.escape, folders)) for folders in (own, inventory.folders))
-    wanted = re.compile(rf"(?:{deep})/.+\.so[^/]*|(?:{_LOADERS}|{flat})/[^/]+\.so[^/]*")
+    pattern = re.compile(rf"(?:{deep})/.+\.so[^/]*|(?:{_LOADERS}|{flat})/[^/]+\.so[^/]*")
     take = partial(read_library, machine=machine, folder=scratch)
-    return ReadPaths(wanted, re.compile("(?!)"), 1 << 20, 64 << 30, take)
+    return ReadPaths(pattern, re.compile("(?!)"), 1 << 20, 64 << 30, take)
 
 
 def facts_of_libraries(files: Mapping[str, bytes]) -> WheelFacts:
     """Give the facts of libraries, by path, as `paths_of_libraries` read them."""
-    return WheelFacts(tuple(ElfFile(path, decode(one, DynamicFacts)) for path, one in sorted(files.items()) if one))
+    return WheelFacts(
+        tuple(ElfFile(path, decode(content, DynamicFacts)) for path, content in sorted(files.items()) if content)
+    )
 
 
 def libraries_within(inventory: Inventory, known: WheelFacts) -> Iterator[tuple[bool, ElfFile]]:
     """Give the libraries of an image in the order in which they count."""
     for folder in ("", *reversed(inventory.folders)):
-        for one in known.files:
-            of = next((each for each in inventory.folders if one.path.startswith(f"{each}/")), "")
+        for library in known.files:
+            of = next((each for each in inventory.folders if library.path.startswith(f"{each}/")), "")
             if of == folder:
-                yield bool(of), replace(one, path=one.path.removeprefix(f"{of}/") if of else f"/{one.path}")
+                yield bool(of), replace(library, path=library.path.removeprefix(f"{of}/") if of else f"/{library.path}")
 
 
 def packages_of(inventory: Inventory, libraries: Iterable[tuple[bool, ElfFile]]) -> Iterator[LinkedPackage]:
-    """Put libraries together by package; what is no package's is the base's own."""
-    found: dict[str, list[ElfFile]] = {}
-    for deep, one in libraries:
-        name = canonical_name(one.path.partition("/")[0].partition(".")[0]) if deep else inventory.source
-        found.setdefault(name, []).append(one)
-    for name, files in found.items():
+    """Group libraries by package; a library of no package is the base's own."""
+    by_package: dict[str, list[ElfFile]] = {}
+    for deep, library in libraries:
+        name = canonical_name(library.path.partition("/")[0].partition(".")[0]) if deep else inventory.source
+        by_package.setdefault(name, []).append(library)
+    for name, files in by_package.items():
         yield LinkedPackage(name, inventory.packages.get(name, ""), "", WheelFacts(tuple(files)))

@@ -189,15 +189,15 @@ def in_order(entries: Iterable[LayerEntry]) -> Iterator[LayerEntry]:
     """Sort entries, each below its folders, which are added: all but the root's own, which bases have their own modes
     for. Of two entries with one path the later one counts, as where installers write one file after another.
     """
-    found = {entry.path: entry for entry in entries}
-    for path in list(found):
+    by_path = {entry.path: entry for entry in entries}
+    for path in list(by_path):
         parts = path.split("/")
         for count in range(2, len(parts)):
-            above = "/".join(parts[:count])
-            if above not in found:
-                found[above] = folder_entry(above)
-    for path in sorted(found, key=lambda path: path.encode("utf-8", "surrogateescape").split(b"/")):
-        yield found[path]
+            parent = "/".join(parts[:count])
+            if parent not in by_path:
+                by_path[parent] = folder_entry(parent)
+    for path in sorted(by_path, key=lambda path: path.encode("utf-8", "surrogateescape").split(b"/")):
+        yield by_path[path]
 
 
 _PIECE = 1 << 20
@@ -255,7 +255,7 @@ def tar_pieces(entries: Iterable[LayerEntry], epoch: int) -> Iterator[bytes]:
 
 
 def pack(plan: LayerPlan, out: BinaryIO, kind: str, epoch: int, on_bytes: OnBytes = lambda count: None) -> PackedLayer:
-    """Write a layer, packed by one of `compress.KINDS`. `on_bytes` is told of what was packed. Raises ToolError,
+    """Write a layer, packed by one of `compress.KINDS`. `on_bytes` gets the number of bytes packed. Raises ToolError,
     OSError."""
     stream = compressor(kind)
     plain, packed = hashlib.sha256(), _Hashed(out)
@@ -309,7 +309,7 @@ def _head(entry: LayerEntry, epoch: int) -> bytes:
 
 @lru_cache
 def _empty_head(mode: int, owner: int, epoch: int) -> tuple[bytes, int]:
-    """Give the head of a file without a name and of no bytes, and what its checksum says."""
+    """Give the head of a file without a name and of no bytes, and the value of its checksum."""
     head = _head_of_any(LayerEntry("", content=io.BytesIO, mode=mode, owner=owner), epoch)
     return head, int(head[148:154], 8)
 

@@ -32,8 +32,8 @@ def most_entries() -> int:
 
 
 def read_layer(layer: Descriptor, diff_id: str, file: BinaryIO, look: Look, where: str) -> set[str]:
-    """Hand each entry of a layer to `look`, in its order. Gives the paths that it takes away of the layers below it,
-    wherever in the layer that stands: each with all that is below it, an empty one for the root.
+    """Hand each entry of a layer to `look`, in the layer's order. Returns the paths that the layer removes from the
+    layers below it, each with everything under it; an empty path is the root.
 
     Raises InputError for a layer that isn't what its digests say, or holds more than one may hold; OSError.
     """
@@ -45,20 +45,20 @@ def read_layer(layer: Descriptor, diff_id: str, file: BinaryIO, look: Look, wher
     file.seek(0)
     stream = _Unpacked(file, layer)
     most = most_entries()
-    gone = set[str]()
+    removed = set[str]()
     try:
         with tarfile.open(fileobj=stream, mode="r|", bufsize=_PIECE, errorlevel=1, tarinfo=TarMember) as archive:  # type: ignore[call-overload]
             for count, member in enumerate(archive, 1):
                 if count > most:
                     raise Refused(f"it has more than {most} entries")
                 path = "/".join(part for part in member.name.split("/") if part not in ("", "."))
-                above, _, name = path.rpartition("/")
+                parent, _, name = path.rpartition("/")
                 if ".." in path.split("/"):
                     raise Refused(f"the entry {member.name!r} leads out of the image")
                 if name == _OPAQUE:
-                    gone.add(above)
+                    removed.add(parent)
                 elif name.startswith(_WHITEOUT):
-                    gone.add(f"{above}/{name.removeprefix(_WHITEOUT)}".lstrip("/"))
+                    removed.add(f"{parent}/{name.removeprefix(_WHITEOUT)}".lstrip("/"))
                 else:
                     look(archive, member, path)
                 # the reader keeps every head that it saw
@@ -67,19 +67,19 @@ def read_layer(layer: Descriptor, diff_id: str, file: BinaryIO, look: Look, wher
     except (tarfile.TarError, EOFError, ValueError, Refused) as error:
         raise InputError(f"{where}: the layer {layer.digest} can't be read: {error}", hint=_HINT) from None
     if stream.packed_digest != layer.digest or stream.digest != diff_id:
-        said = layer.digest if stream.packed_digest != layer.digest else diff_id
-        raise InputError(f"{where}: a layer's content isn't that of {said}", hint=_HINT)
-    return gone
+        digest = layer.digest if stream.packed_digest != layer.digest else diff_id
+        raise InputError(f"{where}: a layer's content isn't that of {digest}", hint=_HINT)
+    return removed
 
 
-def is_gone(path: str, gone: Container[str]) -> bool:
-    """Say whether a path, or a folder that it is in, is among those that a layer takes away."""
+def is_gone(path: str, removed: Container[str]) -> bool:
+    """Return whether a path, or a folder that it is in, is among those that a layer takes away."""
     parts = path.split("/")
-    return "" in gone or any("/".join(parts[:count]) in gone for count in range(1, len(parts) + 1))
+    return "" in removed or any("/".join(parts[:count]) in removed for count in range(1, len(parts) + 1))
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Say whether a path is a folder or below it; an empty one is the root."""
+    """Return whether a path is a folder or below it; an empty one is the root."""
     return not folder or path == folder or path.startswith(f"{folder}/")
 
 

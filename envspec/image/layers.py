@@ -1,7 +1,7 @@
-"""The layers of a target's image, from the bottom: what each holds, and the key of what it is made from.
+"""The layers of a target's image, from the bottom: the content of each, and the key of its inputs.
 
-A layer's key says what is in it and nothing else, so that targets with the same packages have the same layers, and a
-package that moves makes one layer new.
+A layer's key covers its content and nothing else, so that targets with the same packages have the same layers, and a
+changed package changes one layer.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _KINDS = ("conda", "pip", "python")
 
 
 class SliceParts(Struct, frozen=True):
-    """target.json without what its layers say, and the text of each layer's part, by the layer's name."""
+    """target.json without its layers' parts, and the text of each part, by the layer's name."""
 
     target: str
     of_layers: Mapping[str, str]
@@ -57,15 +57,15 @@ class SliceParts(Struct, frozen=True):
 
 
 def split_slice(document: Mapping[str, Any], layer_of: Callable[[str, str], str]) -> SliceParts:
-    """Share a `target.json` out. `layer_of` names the layer of a package, by its kind and its name.
+    """Split a `target.json` into the layers' parts. `layer_of` names the layer of a package, by its kind and its name.
 
-    Beside the packages, the layer of torch gets what that torch is compiled for. The digest of the slice stands
-    nowhere: whoever puts the parts together takes it of them. What the spec asks for by itself stands in target.json:
-    specs with the same packages have the same parts.
+    Beside the packages, the layer of torch gets what that torch is compiled for. No part has the slice's digest: a
+    reader computes it from the joined parts. The spec's direct requirements stand in target.json, so that specs with
+    the same packages have the same parts.
     """
     whole = {name: value for name, value in document.items() if name not in ("lock_digest", "code")}
     lock = {name: value for name, value in document["lock"].items() if name not in _KINDS}
-    found: dict[str, dict[str, Any]] = {}
+    by_layer: dict[str, dict[str, Any]] = {}
     direct: list[list[str]] = []
     for kind in _KINDS:
         for row in document["lock"].get(kind, ()):
@@ -73,10 +73,10 @@ def split_slice(document: Mapping[str, Any], layer_of: Callable[[str, str], str]
             if row.get("direct"):
                 direct.append([kind, row["name"]])
             own = {name: value for name, value in row.items() if name != "direct"}
-            found.setdefault(layer, {"lock": {}})["lock"].setdefault(kind, []).append(own)
-    found.get("torch", whole)["code"] = document["code"]
-    parts = {layer: dumps(found[layer]) for layer in sorted(found)}
-    names = [SliceParts.path(one) for one in parts]
+            by_layer.setdefault(layer, {"lock": {}})["lock"].setdefault(kind, []).append(own)
+    by_layer.get("torch", whole)["code"] = document["code"]
+    parts = {layer: dumps(by_layer[layer]) for layer in sorted(by_layer)}
+    names = [SliceParts.path(layer) for layer in parts]
     return SliceParts(dumps({**whole, "lock": lock, "parts": names, "direct": direct}), parts)
 
 
@@ -94,7 +94,7 @@ class _Accounts(Struct, frozen=True):
 
 
 def system_entries(plan: Plan, base: BaseFiles) -> Iterator[LayerEntry]:
-    """Give what an image has of its user: the lists with it, its home, the workspace, and the path of login shells.
+    """Give the entries of an image's user: the lists of accounts, its home, the workspace, and PATH for login shells.
 
     Raises InputError where the base has a user of that name with another number.
     """
@@ -106,8 +106,8 @@ def system_entries(plan: Plan, base: BaseFiles) -> Iterator[LayerEntry]:
     home = f"home/{plan.user}"
     yield folder_entry(home, _HOME, UID)
     for path, content in base.files.items():
-        if found := _SKELETON.fullmatch(path):
-            yield text_entry(f"{home}/{found[1]}", content, owner=UID)
+        if match := _SKELETON.fullmatch(path):
+            yield text_entry(f"{home}/{match[1]}", content, owner=UID)
     yield folder_entry(WORKSPACE.strip("/"), owner=UID)
     # a login shell's profile sets PATH anew
     yield text_entry("etc/profile.d/envspec.sh", f"PATH={ENVIRONMENT}/bin:$PATH\n")
@@ -196,52 +196,54 @@ def layer_of(kind: str, name: str) -> str:
 
 def layer_plans(inputs: LayerInputs) -> tuple[LayerPlan, ...]:
     """List the layers of a target's image, from the bottom; none of them is empty. Raises InputError."""
-    files = tuple(_carried_entry(path, text) for path, text in inputs.carried.items())
+    files = tuple(_runtime_entry(path, text) for path, text in inputs.carried.items())
     if inputs.plan.on_base:
         # OCI's whiteouts count for the layers below: image-spec, layer.md
-        gone = [text_entry("{}/.wh.{}".format(*posixpath.split(path)), "") for path in inputs.gone]
-        first = [_layer("replaced", inputs.gone, lambda: gone)] if gone else []
-        last = _layer("carried", [_content(one) for one in files], lambda: files)
+        whiteouts = [text_entry("{}/.wh.{}".format(*posixpath.split(path)), "") for path in inputs.gone]
+        first = [_layer("replaced", inputs.gone, lambda: whiteouts)] if whiteouts else []
+        last = _layer("carried", [_content(entry) for entry in files], lambda: files)
         return (*first, *package_layers(inputs), last)
     of_a_sif = (text_entry(path, text, PROGRAM) for path, text in files_of_a_sif(inputs.plan).items())
-    carried = (*files, *activation_entries(inputs.plan, inputs.scheme), *of_a_sif)
+    runtime_entries = (*files, *activation_entries(inputs.plan, inputs.scheme), *of_a_sif)
     system = tuple(system_entries(inputs.plan, inputs.base))
     own = partial(project_entries, inputs.project, inputs.plan, inputs.scheme)
-    found = [
-        _layer("system", [_content(one) for one in system], lambda: system),
-        *(_layer(one.name, [one.image.digest, one.copies, one.links], entries) for one, entries in inputs.borrowed),
+    layers = [
+        _layer("system", [_content(entry) for entry in system], lambda: system),
+        *(
+            _layer(borrowed.name, [borrowed.image.digest, borrowed.copies, borrowed.links], entries)
+            for borrowed, entries in inputs.borrowed
+        ),
         *package_layers(inputs),
         *([_layer("project", _file_digest(inputs.project), own)] if inputs.project else []),
-        _layer("carried", [_content(one) for one in carried], lambda: carried),
+        _layer("carried", [_content(entry) for entry in runtime_entries], lambda: runtime_entries),
     ]
-    return tuple(found)
+    return tuple(layers)
 
 
 def package_layers(inputs: LayerInputs) -> Iterable[LayerPlan]:
     """List the layers of packages, from the bottom."""
-    whose = _whose(inputs)
+    owners = _owners_of_paths(inputs)
     for name in PACKAGES:
         pins = [pin for pin in in_install_order(inputs.target) if layer_of(pin.kind, pin.name) == name]
-        part = [_carried_entry(SliceParts.path(name), inputs.parts[name])] if name in inputs.parts else []
+        part = [_runtime_entry(SliceParts.path(name), inputs.parts[name])] if name in inputs.parts else []
         key: list[Any] = [
             inputs.scheme.prefix,
             inputs.plan.python,
             *([inputs.scheme.site, inputs.scheme.script_head] if inputs.plan.on_base else []),
             *sorted(_identity(pin, inputs.built) for pin in pins),
         ]
-        key += [_content(one) for one in part]
-        key += sorted(map(list, whose[name].items())) if name in whose else []
-        around = name == "python" and inputs.plan.on_base is None
-        if around:
+        key += [_content(entry) for entry in part]
+        key += sorted(map(list, owners[name].items())) if name in owners else []
+        has_python = name == "python" and inputs.plan.on_base is None
+        if has_python:
             key += [inputs.python.key if inputs.python else "conda", bool(inputs.plan.explicit)]
-        if pins or around:
-            yield _layer(name, key, partial(_packages, inputs, pins, part, whose.get(name, {}), around=around))
+        if pins or has_python:
+            yield _layer(name, key, partial(_packages, inputs, pins, part, owners.get(name, {}), has_python=has_python))
 
 
-def _whose(inputs: LayerInputs) -> Mapping[str, Mapping[str, str]]:
-    """Say by layer whose content stands at the paths that packages share with different content; an empty
-    owner where the package whose content stays, by the order of installation, is in a layer below: there it is left
-    out."""
+def _owners_of_paths(inputs: LayerInputs) -> Mapping[str, Mapping[str, str]]:
+    """Give, by layer, the owner of each path at which packages have different content. The owner is empty, and the
+    layer leaves the path out, where the package that is installed last is in a layer below."""
     site, root = inputs.scheme.site, inputs.scheme.root
     layers: dict[str, int] = {}
     contents: list[tuple[str, Mapping[str, str]]] = []
@@ -249,30 +251,30 @@ def _whose(inputs: LayerInputs) -> Mapping[str, Mapping[str, str]]:
         owner = f"{pin.kind} {pin.name}"
         layers[owner] = PACKAGES.index(layer_of(pin.kind, pin.name))
         if pin.kind == "pip":
-            found = paths_of_wheel(_wheel_of(pin, inputs.wheels, inputs.built))
-            contents.append((owner, {posixpath.normpath(f"{site}/{path}"): one for path, one in found.items()}))
+            paths = paths_of_wheel(_wheel_of(pin, inputs.wheels, inputs.built))
+            contents.append((owner, {posixpath.normpath(f"{site}/{path}"): content for path, content in paths.items()}))
         elif inputs.conda:
             files = inputs.conda.records[pin.name][1]["files"]
             contents.append((owner, {f"{root}/{path}": pin.name for path in files}))
-    whose: dict[str, dict[str, str]] = {}
-    for one in shared_paths(contents):
-        for owner in one.owners if one.differs else ():
-            above = layers[owner] > layers[one.owners[-1]]
-            whose.setdefault(PACKAGES[layers[owner]], {})[one.path] = "" if above else owner
-    return whose
+    owners: dict[str, dict[str, str]] = {}
+    for shared in shared_paths(contents):
+        for owner in shared.owners if shared.differs else ():
+            is_above = layers[owner] > layers[shared.owners[-1]]
+            owners.setdefault(PACKAGES[layers[owner]], {})[shared.path] = "" if is_above else owner
+    return owners
 
 
 def _packages(
-    inputs: LayerInputs, pins: Sequence[Pin], part: Sequence[LayerEntry], whose: Mapping[str, str], *, around: bool
+    inputs: LayerInputs, pins: Sequence[Pin], part: Sequence[LayerEntry], owners: Mapping[str, str], *, has_python: bool
 ) -> Iterable[LayerEntry]:
     yield from part
-    if around and inputs.python:
+    if has_python and inputs.python:
         yield from inputs.build
         yield from environment_entries(inputs.plan, inputs.python, inputs.scheme)
-    if around and inputs.conda:
+    if has_python and inputs.conda:
         yield history_entry(inputs.scheme.root)
     entries = package_entries(pins, inputs.scheme, inputs.wheels, inputs.conda, inputs.built)
-    yield from (one for one in entries if whose.get(one.path) != "")
+    yield from (entry for entry in entries if owners.get(entry.path) != "")
 
 
 def package_entries(
@@ -282,7 +284,7 @@ def package_entries(
     conda: LinkedPackages | None,
     built: Mapping[str, tuple[Path, str]],
 ) -> Iterable[LayerEntry]:
-    """Give what packages bring, in the order of installation; the arguments are those of `LayerInputs`."""
+    """Give the entries of packages, in the order of installation; the arguments are those of `LayerInputs`."""
     chosen = tuple(pins)
     if conda:
         yield from conda.entries([pin for pin in chosen if pin.kind == "conda"], scheme.root)
@@ -302,7 +304,7 @@ def project_entries(wheel: Path | None, plan: Plan, scheme: Scheme) -> Iterable[
     return wheel_entries(wheel, Pin("pip", plan.project.name, "0", "own", None), scheme)
 
 
-def _carried_entry(path: str, text: str) -> LayerEntry:
+def _runtime_entry(path: str, text: str) -> LayerEntry:
     return text_entry(f"{CARRIED.strip('/')}/{path}", text, PROGRAM)
 
 

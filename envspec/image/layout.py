@@ -65,13 +65,13 @@ class Layout:
         return blob
 
     def has(self, blob: Descriptor) -> bool:
-        """Say whether a blob is there, by its size."""
+        """Return whether a blob is there, by its size."""
         try:
             with self.folder.descend(BLOBS) as blobs:
-                found = blobs.refuse_odd(_name(blob.digest))
+                status = blobs.refuse_odd(_name(blob.digest))
         except FileNotFoundError:
             return False
-        return found is not None and found.st_size == blob.size
+        return status is not None and status.st_size == blob.size
 
     def open(self, blob: Descriptor) -> BinaryIO:
         """Open a blob. Raises InputError where it isn't there."""
@@ -96,9 +96,9 @@ class Layout:
         self.folder.move(f".{INDEX_FILE}", self.folder, INDEX_FILE)
         self.folder.sync()
 
-    def sweep(self, kept: set[str]) -> None:
+    def sweep(self, digests: set[str]) -> None:
         """Remove the blobs of earlier images and of killed runs: all but those of these digests."""
-        names = {_name(digest) for digest in kept}
+        names = {_name(digest) for digest in digests}
         with self.folder.descend(BLOBS) as blobs:
             for name in blobs.names():
                 if name not in names and (name.endswith(".part") or len(name) == 64):
@@ -140,14 +140,16 @@ def write_archive(
     epoch: int,
     on_bytes: OnBytes = lambda count: None,
 ) -> None:
-    """Write a layout's image as one tar. No name in it begins with `./`: Apptainer takes none such. `on_bytes` is told
-    of the bytes of blobs."""
+    """Write a layout's image as one tar. No name in it begins with `./`: Apptainer refuses such names. `on_bytes` gets
+    the bytes of blobs as they are written."""
     with tarfile.open(fileobj=out, mode="w|", format=tarfile.PAX_FORMAT) as archive:
         for folder in ("blobs", BLOBS):
             info = tarfile.TarInfo(folder)
             info.type, info.mode, info.mtime = tarfile.DIRTYPE, 0o755, epoch
             archive.addfile(info)
-        for blob in sorted({one.digest: one for one in blobs}.values(), key=lambda one: one.digest):
+        for blob in sorted(
+            {descriptor.digest: descriptor for descriptor in blobs}.values(), key=lambda descriptor: descriptor.digest
+        ):
             with layout.open(blob) as file:
                 archive.addfile(_info(f"{BLOBS}/{_name(blob.digest)}", blob.size, epoch), _Counted(file, on_bytes))
         for path, content in ((INDEX_FILE, index_bytes(top, name)), (_MARK, json.dumps(_VERSION).encode())):
@@ -236,11 +238,11 @@ def _source(path: Path, archive: tarfile.TarFile, members: dict[str, tarfile.Tar
             raise InputError(f"the tar has no {name}", place=Place(where))
         return cast("BinaryIO", file)
 
-    def blob(one: Descriptor) -> BinaryIO:
-        return open_member(f"{BLOBS}/{one.digest.removeprefix('sha256:')}")
+    def blob(descriptor: Descriptor) -> BinaryIO:
+        return open_member(f"{BLOBS}/{descriptor.digest.removeprefix('sha256:')}")
 
-    def read(one: Descriptor) -> bytes:
-        return check_content(blob(one).read(DOCUMENT_BYTES + 1), one, where)
+    def read(descriptor: Descriptor) -> bytes:
+        return check_content(blob(descriptor).read(DOCUMENT_BYTES + 1), descriptor, where)
 
     content = open_member(INDEX_FILE).read(DOCUMENT_BYTES) if INDEX_FILE in members else b""
     return BaseSource(where, top_of_index(content, where), read, blob)

@@ -80,8 +80,8 @@ def read_image(top: Descriptor, read: Read, oci_platform: str, where: str) -> Im
 
     Raises InputError for documents that aren't what they should be, and where the platform isn't there.
     """
-    for one in choose(top, read, oci_platform, where):
-        return _image(one, read, oci_platform, where)
+    for manifest in choose(top, read, oci_platform, where):
+        return _image(manifest, read, oci_platform, where)
     raise InputError(f"{where} has no image for {oci_platform}", hint=_HINT)
 
 
@@ -97,28 +97,28 @@ def choose(
     if top.media_type not in _INDEXES or len(known) > _MOST_INDEXES:
         raise _odd(where, f"{top.media_type} isn't an image, or one of more than {_MOST_INDEXES} indexes")
     rows = _document(top, read, where).get("manifests")
-    found: list[Descriptor] = []
+    manifests: list[Descriptor] = []
     for row in rows if isinstance(rows, list) else []:
-        one = descriptor_of(row, where)
-        if one.media_type in _INDEXES and one.digest not in known:
-            found += choose(one, read, oci_platform, where, known)
-        elif one.media_type in _MANIFESTS and _platform_of(row) in (None, oci_platform):
-            found.append(one)
-    return found
+        descriptor = descriptor_of(row, where)
+        if descriptor.media_type in _INDEXES and descriptor.digest not in known:
+            manifests += choose(descriptor, read, oci_platform, where, known)
+        elif descriptor.media_type in _MANIFESTS and _platform_of(row) in (None, oci_platform):
+            manifests.append(descriptor)
+    return manifests
 
 
 def descriptor_of(row: Any, where: str) -> Descriptor:
     """Read a descriptor. Raises InputError for what isn't one."""
     if isinstance(row, dict):
         kind, digest, size = row.get("mediaType"), row.get("digest"), row.get("size")
-        right = isinstance(kind, str) and isinstance(digest, str) and type(size) is int and size >= 0
-        if right and DIGEST.fullmatch(str(digest)):
+        is_valid = isinstance(kind, str) and isinstance(digest, str) and type(size) is int and size >= 0
+        if is_valid and DIGEST.fullmatch(str(digest)):
             return Descriptor(str(kind), str(digest), int(str(size)))
     raise _odd(where, "a descriptor has no media type, no sha256 or no size")
 
 
 def check_content(content: bytes, blob: Descriptor, where: str) -> bytes:
-    """Give the bytes of a blob that are what its descriptor says. Raises InputError."""
+    """Return the bytes of a blob, which have its descriptor's size and digest. Raises InputError."""
     if len(content) != blob.size or f"sha256:{hashlib.sha256(content).hexdigest()}" != blob.digest:
         raise _odd(where, f"the content of {blob.digest} isn't what its digest says")
     return content
@@ -135,8 +135,8 @@ def document_bytes(document: Mapping[str, Any] | Sequence[Any]) -> bytes:
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def _image(one: Descriptor, read: Read, oci_platform: str, where: str) -> ImageManifest:
-    manifest = _document(one, read, where)
+def _image(descriptor: Descriptor, read: Read, oci_platform: str, where: str) -> ImageManifest:
+    manifest = _document(descriptor, read, where)
     config_blob = descriptor_of(manifest.get("config"), where)
     config = _document(config_blob, read, where)
     rows = manifest.get("layers")
@@ -148,8 +148,8 @@ def _image(one: Descriptor, read: Read, oci_platform: str, where: str) -> ImageM
             raise _odd(where, f"{layer.media_type} isn't a layer that can be handed on")
     rootfs = config.get("rootfs")
     ids = rootfs.get("diff_ids") if isinstance(rootfs, dict) else None
-    right = isinstance(ids, list) and all(isinstance(one, str) and DIGEST.fullmatch(one) for one in ids)
-    if not right or len(ids or []) != len(layers):
+    are_digests = isinstance(ids, list) and all(isinstance(digest, str) and DIGEST.fullmatch(digest) for digest in ids)
+    if not are_digests or len(ids or []) != len(layers):
         raise _odd(where, "its configuration doesn't name the digest of each layer's content")
     if f"{config.get('os')}/{config.get('architecture')}" != oci_platform:
         raise InputError(
@@ -157,19 +157,19 @@ def _image(one: Descriptor, read: Read, oci_platform: str, where: str) -> ImageM
             hint="choose a base image of the target's platform",
         )
     annotations = tuple(_texts(row.get("annotations")) for row in rows) if isinstance(rows, list) else ()
-    return ImageManifest(one, config_blob, config, layers, _texts(manifest.get("annotations")), annotations)
+    return ImageManifest(descriptor, config_blob, config, layers, _texts(manifest.get("annotations")), annotations)
 
 
 def _document(blob: Descriptor, read: Read, where: str) -> dict[str, Any]:
     if blob.size > DOCUMENT_BYTES:
         raise _odd(where, f"{blob.digest} has {blob.size} bytes, and {DOCUMENT_BYTES} are the most for a document")
     try:
-        found = read_json(check_content(read(blob), blob, where))
+        document = read_json(check_content(read(blob), blob, where))
     except (ValueError, RecursionError) as error:
         raise _odd(where, f"{blob.digest} isn't JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise _odd(where, f"{blob.digest} isn't a JSON object")
-    return found
+    return document
 
 
 def _platform_of(row: Any) -> str | None:

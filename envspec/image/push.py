@@ -1,5 +1,5 @@
-"""An image into a registry: what it lacks, from the blobs up to the name, so that a name never leads to half an
-image."""
+"""The push of an image into a registry: the missing blobs first and the name last, so that a name never leads to half
+an image."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PushOutcome(Struct, frozen=True):
 
     sent: int = 0
     mounted: int = 0
-    there: int = 0
+    existing: int = 0
     bytes: int = 0
 
 
@@ -42,14 +42,14 @@ def push_image(
         if image.manifest != top:
             repository.put_manifest(image.manifest.digest, layout.read(image.manifest), image.manifest.media_type)
     repository.put_manifest(tag, layout.read(top), top.media_type)
-    return PushOutcome(counts.sent, counts.mounted, counts.there, counts.bytes)
+    return PushOutcome(counts.sent, counts.mounted, counts.existing, counts.bytes)
 
 
 class _Counts:
     def __init__(self, repository: Repository, layout: Layout, progress: Progress) -> None:
         self._repository, self._layout, self._progress = repository, layout, progress
         self._done: set[str] = set()
-        self.sent = self.mounted = self.there = self.bytes = 0
+        self.sent = self.mounted = self.existing = self.bytes = 0
 
     def put(self, blob: Descriptor, base: BaseImage | None = None) -> None:
         """Bring a blob into the repository, if it lacks it."""
@@ -57,7 +57,7 @@ class _Counts:
             return
         self._done.add(blob.digest)
         if self._repository.has_blob(blob.digest):
-            self.there += 1
+            self.existing += 1
         elif base is not None and self._mount(blob, base):
             self.mounted += 1
         else:

@@ -64,11 +64,11 @@ def image_python(plan: Plan, base: BaseFiles, locked: LockedPython | None) -> Im
 def standalone_python(plan: Plan, locked: LockedPython | None) -> LockedPython:
     """Choose the Python of an environment that stands on no base: the lock's build, else the one that envspec knows for
     the version. Raises InputError where there is neither."""
-    found = locked or _known_build(plan)
-    if found is None:
+    build = locked or _known_build(plan)
+    if build is None:
         hint = f"take {_FROM_CONDA.format(plan.python)}"
         raise InputError(f"envspec knows no build of Python {plan.python} for {plan.platform}", hint=hint)
-    return found
+    return build
 
 
 _FROM_CONDA = 'Python from conda: [conda] dependencies = ["python {}.*"]'

@@ -44,7 +44,7 @@ class BaseNeeds(Struct, frozen=True):
 
 
 def base_needs(plan: Plan) -> BaseNeeds:
-    """Say what a target's base must have."""
+    """Return a target's demands on its base."""
     features: dict[str, tuple[str, ...]] = {"compile": _COMPILE} if plan.torch else {}
     if set(_FABRIC) <= set(plan.debian):
         features["fabric"] = _FABRIC
@@ -55,20 +55,21 @@ def base_needs(plan: Plan) -> BaseNeeds:
 
 
 def require_digests(plan: Plan, target: LockedTarget, without: Collection[str]) -> Plan:
-    """Raise InputError for programs of other images of which the lock has no digest: the same lock has to give the same
-    image. Gives the plan without those of `without`."""
-    lacking = [one for one in plan.borrowed if "@" not in one.image.pinned]
-    left_out = tuple(one.name for one in lacking if one.name in FEATURES and one.name in without)
+    """Raise InputError for programs of another image whose digest the lock lacks: the same lock has to give the same
+    image. Returns the plan without the programs of `without`."""
+    lacking = [borrowed for borrowed in plan.borrowed if "@" not in borrowed.image.pinned]
+    left_out = tuple(borrowed.name for borrowed in lacking if borrowed.name in FEATURES and borrowed.name in without)
     # conda-forge's does the same as NVIDIA's
-    in_conda = {one.name for one in lacking if target.pin(one.name, "conda")}
-    for one in lacking:
-        if one.name not in left_out and one.name not in in_conda:
-            waived = f"; `--without {one.name}` makes an image that hasn't it" if one.name in FEATURES else ""
+    in_conda = {borrowed.name for borrowed in lacking if target.pin(borrowed.name, "conda")}
+    for borrowed in lacking:
+        if borrowed.name not in left_out and borrowed.name not in in_conda:
+            waived = f"; `--without {borrowed.name}` makes an image that hasn't it" if borrowed.name in FEATURES else ""
             raise InputError(
-                f"the image of {plan.target} takes {one.name} from {one.image.name}, of which the lock has no digest",
+                f"the image of {plan.target} takes {borrowed.name} from {borrowed.image.name}, of which "
+                "the lock has no digest",
                 hint=f"lock again with `--upgrade-images` where its registry or a mirror answers{waived}",
             )
-    own = tuple(one for one in plan.toolkit if one.name not in in_conda)
+    own = tuple(borrowed for borrowed in plan.toolkit if borrowed.name not in in_conda)
     return replace(drop_features(plan, left_out), toolkit=own)
 
 
@@ -79,21 +80,21 @@ def drop_features(plan: Plan, left_out: Collection[str]) -> Plan:
     document = json.loads(plan.document)
     document["services"] = [name for name in document["services"] if name not in left_out]
     document["without"] = [name for name in FEATURES if name in {*document.get("without", ()), *left_out}]
-    services = tuple(one for one in plan.services if one.name not in left_out)
-    gone = {one.script for one in plan.services if one.name in left_out}
+    services = tuple(service for service in plan.services if service.name not in left_out)
+    dropped_scripts = {service.script for service in plan.services if service.name in left_out}
     # the services' common script says nothing of one that is there
-    kept = carried_names({name for name in plan.carries if name not in gone and name != OF_SERVICES})
-    carries = {name: plan.carries[name] for name in kept}
+    retained = carried_names({name for name in plan.carries if name not in dropped_scripts and name != OF_SERVICES})
+    carries = {name: plan.carries[name] for name in retained}
     return replace(plan, services=services, carries=carries, document=dumps(document))
 
 
 def refuse_poor(
     plan: Plan, base: BaseImage, python: ImagePython | None, without: Collection[str] | None, path: str
 ) -> tuple[str, ...]:
-    """Raise InputError for a base that lacks what the image needs. Gives those of `without` that it really lacks; None
-    where the command can leave out nothing. `path` is the spec's, for the hint."""
-    there = base.files.packages()
-    known = {*there, *(name.removesuffix(_SINCE_64_BIT_TIME) for name in there)}
+    """Raise InputError for a base that lacks what the image needs. Returns the features of `without` that it really
+    lacks. `without` is None where the command can leave out nothing. `path` is the spec's, for the hint."""
+    packages = base.files.packages()
+    known = {*packages, *(name.removesuffix(_SINCE_64_BIT_TIME) for name in packages)}
     need, where = base_needs(plan), base.source.where
     lacking = {feature: _missing(names, known) for feature, names in need.of_features.items()}
     if python is not None and not python.headers and "compile" in lacking:
@@ -101,14 +102,14 @@ def refuse_poor(
     waivable, without = without is not None, without or ()
     left_out = tuple(name for name in FEATURES if name in without and lacking.get(name))
     refused = {name: names for name, names in lacking.items() if names and name not in without}
-    missing = sorted({*_missing(need.packages, known), *(one for names in refused.values() for one in names)})
+    missing = sorted({*_missing(need.packages, known), *(package for names in refused.values() for package in names)})
     if missing:
         features = ",".join(name for name in FEATURES if name in refused)
         waived = f"; `--without {features}` makes an image that can't do that" if features and waivable else ""
-        asked = f"envspec image {shlex.quote(path)} --target {plan.target} --base-recipe"
-        hint = f"`{asked}` prints the recipe of a base that has them{waived}"
+        command = f"envspec image {shlex.quote(path)} --target {plan.target} --base-recipe"
+        hint = f"`{command}` prints the recipe of a base that has them{waived}"
         raise InputError(f"the base {where} lacks {', '.join(missing)}, and nothing is installed into it", hint=hint)
-    _refuse_old(plan, there, where)
+    _refuse_old(plan, packages, where)
     return left_out
 
 
@@ -116,8 +117,8 @@ def _missing(names: Collection[str], known: Collection[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name not in known)
 
 
-def _refuse_old(plan: Plan, there: Mapping[str, str], where: str) -> None:
-    version = _glibc(there)
+def _refuse_old(plan: Plan, packages: Mapping[str, str], where: str) -> None:
+    version = _glibc(packages)
     if not version:
         raise InputError(
             f"the base {where} has no glibc, which wheels need", hint="choose a base with Debian or Ubuntu"
@@ -137,10 +138,10 @@ def refuse_newer(base: BaseImage, built: Mapping[str, Path], host: InstallHost) 
         raise InputError(message, hint="choose a base with a glibc as new, or build on a machine with an older one")
 
 
-def _glibc(there: Mapping[str, str]) -> str:
+def _glibc(packages: Mapping[str, str]) -> str:
     """Give the version of glibc; an empty text where there is none."""
     # Debian's epoch ends at a colon, its own part begins at a hyphen
-    return (there.get("libc6") or there.get("glibc") or "").rpartition(":")[2].partition("-")[0]
+    return (packages.get("libc6") or packages.get("glibc") or "").rpartition(":")[2].partition("-")[0]
 
 
 def base_recipe(plan: Plan) -> str:

@@ -57,8 +57,9 @@ def open_sif(path: Path) -> Sif:
     raise InputError("this is no SIF with a squashfs in it", hint="name a SIF of Apptainer's", place=Place(str(path)))
 
 
-def read_sif(sif: Sif, wanted: ReadPaths, env: Mapping[str, str]) -> BaseFiles:
-    """Read what is wanted of a SIF's root. Raises InputError for one that holds more than one may, ToolError."""
+def read_sif(sif: Sif, read_paths: ReadPaths, env: Mapping[str, str]) -> BaseFiles:
+    """Read these paths of a SIF's root. Raises InputError for a SIF that holds more than the limits allow,
+    ToolError."""
     program = programs.find_program("unsquashfs", env)
     if program is None:
         hint = "install squashfs-tools, or name the image that the SIF was made from"
@@ -69,16 +70,16 @@ def read_sif(sif: Sif, wanted: ReadPaths, env: Mapping[str, str]) -> BaseFiles:
     sizes: dict[str, int] = {}
     for kind, size, path in _list(sif, command, env):
         path, _, target = path.partition(" -> ") if kind == "l" else (path, "", "")
-        if wanted.seen.fullmatch(path):
+        if read_paths.seen.fullmatch(path):
             paths.add(path)
             if kind == "l":
                 links[path] = target
-        if kind == "-" and wanted.kept.fullmatch(path):
+        if kind == "-" and read_paths.contents.fullmatch(path):
             sizes[path] = size
-    total = sum(size if wanted.read is None else min(size, wanted.head) for size in sizes.values())
-    if total > wanted.most:
-        raise _too_much(sif, f"{total} bytes of records, and {wanted.most} are the most that are read")
-    return BaseFiles(_cat(sif, command, env, sizes, wanted), {}, frozenset(paths), links)
+    total = sum(size if read_paths.read is None else min(size, read_paths.head) for size in sizes.values())
+    if total > read_paths.most:
+        raise _too_much(sif, f"{total} bytes of records, and {read_paths.most} are the most that are read")
+    return BaseFiles(_cat(sif, command, env, sizes, read_paths), {}, frozenset(paths), links)
 
 
 def _list(sif: Sif, command: list[str], env: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:
@@ -89,32 +90,32 @@ def _list(sif: Sif, command: list[str], env: Mapping[str, str]) -> Iterator[tupl
             if count > most:
                 running.kill()
                 raise _too_much(sif, f"more than {most} entries")
-            found = _LINE.fullmatch(line.decode("utf-8", "replace").rstrip("\n"))
-            if found:
-                yield found[1], int(found[2]), found[3]
+            match = _LINE.fullmatch(line.decode("utf-8", "replace").rstrip("\n"))
+            if match:
+                yield match[1], int(match[2]), match[3]
     _refuse_failure(sif, running)
 
 
 def _cat(
-    sif: Sif, command: list[str], env: Mapping[str, str], sizes: Mapping[str, int], wanted: ReadPaths
+    sif: Sif, command: list[str], env: Mapping[str, str], sizes: Mapping[str, int], read_paths: ReadPaths
 ) -> dict[str, bytes]:
     """Read files, which come one behind the other; `sizes` are in bytes."""
     if not sizes:
         return {}
     words = [*command, "-no-wildcards", "-cat", str(sif.path.absolute()), *sizes]
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     with programs.start(words, env, streams=_QUIET) as running:
         stream = running.stdout
         assert stream is not None
         for path, size in sizes.items():
-            found[path] = wanted.keep(stream, size)
-            if wanted.read is None:
-                stream.read(size - len(found[path]))
+            contents[path] = read_paths.keep(stream, size)
+            if read_paths.read is None:
+                stream.read(size - len(contents[path]))
         if stream.read(1):
             running.kill()
             raise _too_much(sif, "another size of its files than it lists")
     _refuse_failure(sif, running)
-    return found
+    return contents
 
 
 def _refuse_failure(sif: Sif, running: subprocess.Popen[bytes]) -> None:

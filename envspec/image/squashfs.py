@@ -75,9 +75,9 @@ class TreeInputs(Struct, frozen=True):
 def tree_entries(inputs: TreeInputs) -> list[LayerEntry]:
     """List the entries of a tree from its own root, each below its folder. Raises InputError, IndexFailure."""
     root = f"{inputs.scheme.root}/"
-    found = [replace(one, path=one.path.removeprefix(root)) for one in _first_entries(inputs)]
-    tops = {PurePosixPath(one.path).parts[0] for one in found if "/" in one.path}
-    return list(in_order([*map(folder_entry, sorted(tops)), *found, *_own(inputs)]))
+    entries = [replace(entry, path=entry.path.removeprefix(root)) for entry in _first_entries(inputs)]
+    tops = {PurePosixPath(entry.path).parts[0] for entry in entries if "/" in entry.path}
+    return list(in_order([*map(folder_entry, sorted(tops)), *entries, *_own(inputs)]))
 
 
 def overlay_entries(inputs: LayerInputs) -> list[LayerEntry]:
@@ -85,19 +85,21 @@ def overlay_entries(inputs: LayerInputs) -> list[LayerEntry]:
     that goes and doesn't come again, and the image's variables, which Apptainer reads from there."""
     variables = "".join(f"{line}\n" for line in environment_lines(inputs.plan))
     own = text_entry(SIF_VARIABLES, variables, PROGRAM)
-    found = [*(one for layer in layer_plans(replace(inputs, gone=())) for one in layer.entries()), own]
-    added = {str(above) for one in found for above in (PurePosixPath(one.path), *PurePosixPath(one.path).parents)}
-    found += [LayerEntry(path, mode=0, gap=True) for path in inputs.gone if path not in added]
-    tops = {PurePosixPath(one.path).parts[0] for one in found}
-    return list(in_order([*map(folder_entry, sorted(tops)), *found]))
+    entries = [*(entry for layer in layer_plans(replace(inputs, gone=())) for entry in layer.entries()), own]
+    added = {
+        str(parent) for entry in entries for parent in (PurePosixPath(entry.path), *PurePosixPath(entry.path).parents)
+    }
+    entries += [LayerEntry(path, mode=0, gap=True) for path in inputs.gone if path not in added]
+    tops = {PurePosixPath(entry.path).parts[0] for entry in entries}
+    return list(in_order([*map(folder_entry, sorted(tops)), *entries]))
 
 
 def _first_entries(inputs: TreeInputs) -> Iterator[LayerEntry]:
-    """Give what has the tree's path before its own."""
+    """Give the entries of Python, the packages and the project, whose paths begin with the tree's."""
     scheme = inputs.scheme
-    for one in inputs.build:
-        if not _BROUGHT.fullmatch(one.path.removeprefix(f"{scheme.root}/")):
-            yield one
+    for entry in inputs.build:
+        if not _BROUGHT.fullmatch(entry.path.removeprefix(f"{scheme.root}/")):
+            yield entry
     if inputs.conda:
         yield history_entry(scheme.root)
     yield from package_entries(in_install_order(inputs.target), scheme, inputs.wheels, inputs.conda, inputs.built)
@@ -126,7 +128,7 @@ _LEAST = (4, 5)
 _OPTIONS = {"zstd": ("-comp", "zstd", "-Xcompression-level", "3"), "gzip": ("-comp", "gzip")}
 """What packs the blocks, by one of `compress.KINDS`."""
 _BLOCK = "131072"
-_TOLD = 600
+_SHOWN_CHARACTERS = 600
 _GET = "install squashfs-tools 4.5 or newer (apt install squashfs-tools; on conda-forge: squashfs-tools)"
 
 
@@ -135,10 +137,10 @@ def find_mksquashfs(env: Mapping[str, str]) -> str:
     program = programs.find_program(MKSQUASHFS, env)
     if program is None:
         raise ToolError(f"a squashfs is written by {MKSQUASHFS}, and PATH has none", hint=_GET)
-    said = programs.run([program, "-version"], env).stdout.decode(errors="replace")
-    found = re.match(r"mksquashfs version (\d+)\.(\d+)", said)
-    if found and (int(found[1]), int(found[2])) < _LEAST:
-        raise ToolError(f"{program} is of squashfs-tools {found[1]}.{found[2]}, which reads no tar", hint=_GET)
+    output = programs.run([program, "-version"], env).stdout.decode(errors="replace")
+    match = re.match(r"mksquashfs version (\d+)\.(\d+)", output)
+    if match and (int(match[1]), int(match[2])) < _LEAST:
+        raise ToolError(f"{program} is of squashfs-tools {match[1]}.{match[2]}, which reads no tar", hint=_GET)
     return program
 
 
@@ -161,8 +163,8 @@ def write_squashfs(
     ]
     # mksquashfs refuses its own options for times beside the variable
     own = {name: value for name, value in env.items() if name != "SOURCE_DATE_EPOCH"}
-    with tempfile.TemporaryFile() as said:
-        streams = programs.Streams(subprocess.PIPE, stdout=said, stderr=said)
+    with tempfile.TemporaryFile() as output:
+        streams = programs.Streams(subprocess.PIPE, stdout=output, stderr=output)
         with programs.start(command, own, streams=streams, pass_fds=(out.fileno(),)) as running:
             assert running.stdin is not None
             try:
@@ -176,9 +178,9 @@ def write_squashfs(
                 running.kill()
                 raise
         if running.returncode or not os.fstat(out.fileno()).st_size:
-            said.seek(0)
-            told = " ".join(redact(said.read().decode("utf-8", "replace")).split())[-_TOLD:]
-            raise ToolError(f"{MKSQUASHFS} can't write the file: {told}", hint=f"see what it needs here, or {_GET}")
+            output.seek(0)
+            message = " ".join(redact(output.read().decode("utf-8", "replace")).split())[-_SHOWN_CHARACTERS:]
+            raise ToolError(f"{MKSQUASHFS} can't write the file: {message}", hint=f"see what it needs here, or {_GET}")
 
 
 _PROGRAMS = ("apptainer", "singularity")
@@ -186,7 +188,7 @@ _REPRODUCIBLE = "--reproducible"
 
 
 def build_sif(archive: Path, sif: Path, env: Mapping[str, str], epoch: int) -> bool:
-    """Make the SIF of an OCI archive, by `--reproducible` where this Apptainer has it, and say whether it has. Raises
+    """Make the SIF of an OCI archive, by `--reproducible` where this Apptainer has it; returns whether it has. Raises
     ToolError."""
     program = next(filter(None, (programs.find_program(name, env) for name in _PROGRAMS)), None)
     if program is None:
@@ -197,8 +199,8 @@ def build_sif(archive: Path, sif: Path, env: Mapping[str, str], epoch: int) -> b
     # mksquashfs takes the times of its own tables from there
     done = programs.run(command, {**env, "SOURCE_DATE_EPOCH": str(epoch)})
     if done.returncode or not sif.is_file():
-        told = " ".join(redact(done.stderr.decode(errors="replace")).split())[-_TOLD:]
-        raise ToolError(f"{os.path.basename(program)} can't build the SIF: {told}", hint="see what it needs here")
+        message = " ".join(redact(done.stderr.decode(errors="replace")).split())[-_SHOWN_CHARACTERS:]
+        raise ToolError(f"{os.path.basename(program)} can't build the SIF: {message}", hint="see what it needs here")
     return bool(more)
 
 

@@ -23,21 +23,21 @@ _BY_LABEL = ("envspec.spec", "envspec.target", _LOCK, "envspec.fingerprint")
 def label_of(image: ImageManifest, name: str) -> str:
     """Give a label of an image; an empty text where it has none."""
     config = image.config.get("config")
-    found = config.get("Labels") if isinstance(config, dict) else None
-    value = found.get(name) if isinstance(found, dict) else None
+    table = config.get("Labels") if isinstance(config, dict) else None
+    value = table.get(name) if isinstance(table, dict) else None
     return value if isinstance(value, str) else ""
 
 
 def by_labels(plan: Plan, image: ImageManifest) -> tuple[Finding, ...]:
-    """Compare what an image says of itself with the lock."""
+    """Compare an image's labels with the lock."""
     own = labels(plan)
-    found = []
+    findings = []
     for name in _BY_LABEL:
-        said = label_of(image, name)
-        if said != own.get(name, ""):
-            what = f"says {said}" if said else "isn't there"
-            found.append(Finding("error", "label", f"the label {name} {what}; the lock gives {own.get(name)}"))
-    return tuple(found)
+        value = label_of(image, name)
+        if value != own.get(name, ""):
+            what = f"says {value}" if value else "isn't there"
+            findings.append(Finding("error", "label", f"the label {name} {what}; the lock gives {own.get(name)}"))
+    return tuple(findings)
 
 
 def by_content(
@@ -50,27 +50,27 @@ def by_content(
     on_layer: Callable[[str], None] = lambda name: None,
     on_bytes: Callable[[int], None] = lambda count: None,
 ) -> Iterator[Finding]:
-    """Make the layers anew, write none, and compare them and the configuration with an image's."""
+    """Compute the layers anew, without writing them, and compare them and the configuration with an image's."""
     made = []
     for layer in layers:
         on_layer(layer.name)
         content = diff_id(layer, plan.epoch, on_bytes)
         made.append(PackedLayer(layer.name, layer.key, Descriptor("", "", 0), content))
     names = ["the base"] * len(base.manifest.diff_ids) + [layer.name for layer in made]
-    right = [*base.manifest.diff_ids, *(layer.diff_id for layer in made)]
-    there = list(image.diff_ids)
-    if len(there) != len(right):
-        yield Finding("error", "layers", f"the image has {len(there)} layers, and the lock gives {len(right)}")
-    for name, own, found in zip(names, right, there, strict=False):
-        if own != found:
-            yield Finding("error", "layer", f"the layer {name} is {found}, and the lock gives {own}")
+    expected = [*base.manifest.diff_ids, *(layer.diff_id for layer in made)]
+    actual = list(image.diff_ids)
+    if len(actual) != len(expected):
+        yield Finding("error", "layers", f"the image has {len(actual)} layers, and the lock gives {len(expected)}")
+    for name, own, digest in zip(names, expected, actual, strict=False):
+        if own != digest:
+            yield Finding("error", "layer", f"the layer {name} is {digest}, and the lock gives {own}")
     config = config_document(plan, base, tuple(made), more)
     for key in sorted({*config["config"], *image.config.get("config", {})}):
         if config["config"].get(key) != image.config.get("config", {}).get(key):
             yield Finding("error", "configuration", f"{key} has another value than the lock gives{_why(image, key)}")
     # what was known is no part of the lock: another policy has to know more, or less
-    said = {name: text for name, text in image.annotations.items() if name != DATES}
-    if said and said != {**image_labels(plan, base), **more, **annotations}:
+    recorded = {name: text for name, text in image.annotations.items() if name != DATES}
+    if recorded and recorded != {**image_labels(plan, base), **more, **annotations}:
         yield Finding("error", "annotations", "its annotations aren't what the lock gives")
 
 

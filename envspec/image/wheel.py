@@ -1,7 +1,7 @@
 """The files of a wheel as an installer puts them into an environment (PEP 427), taken from the wheel itself.
 
-uv isn't asked: what it writes is of its own version, of the interpreter that it finds and, where several NVIDIA wheels
-bring one file, of whichever thread comes last. Here a wheel and the environment's place decide alone, and nothing is
+uv isn't used: its files depend on its own version, on the interpreter that it finds and, where several NVIDIA wheels
+have one file, on the order of its threads. Here a wheel and the environment's place decide alone, and nothing is
 unpacked to a disk. A test holds the result to uv's, file by file.
 """
 
@@ -129,9 +129,9 @@ class _Content:
         return piece
 
     def _read_piece(self, size: int) -> bytes:
-        found = self._file.read(min(size, self._left))
-        self._left -= len(found)
-        return found
+        piece = self._file.read(min(size, self._left))
+        self._left -= len(piece)
+        return piece
 
     def _read_error(self, what: str) -> ToolError:
         return ToolError(
@@ -216,14 +216,14 @@ _HINT = "don't install it: such a file is hostile or broken; tell those who publ
 
 def _stem(infos: list[zipfile.ZipInfo], path: Path) -> str:
     """Find what a wheel's own folders begin with: `name-version`."""
-    found = {
+    stems = {
         info.filename.removesuffix(".dist-info/WHEEL")
         for info in infos
         if info.filename.endswith(".dist-info/WHEEL") and info.filename.count("/") == 1
     }
-    if len(found) != 1:
-        raise IndexFailure(f"{path.name} has {len(found)} folders .dist-info with a WHEEL instead of one", hint=_HINT)
-    return found.pop()
+    if len(stems) != 1:
+        raise IndexFailure(f"{path.name} has {len(stems)} folders .dist-info with a WHEEL instead of one", hint=_HINT)
+    return stems.pop()
 
 
 def _place(name: str, stem: str, package: str, scheme: Scheme) -> tuple[str, bool]:
@@ -244,8 +244,8 @@ def _rewrite_shebang(archive: zipfile.ZipFile, info: zipfile.ZipInfo, scheme: Sc
     if info.file_size > _TO_REWRITE:
         return None
     text = archive.read(info)
-    found = _SHEBANG.match(text)
-    return scheme.script_head.encode() + text[found.end() :] if found else None
+    match = _SHEBANG.match(text)
+    return scheme.script_head.encode() + text[match.end() :] if match else None
 
 
 def _commands(archive: zipfile.ZipFile, stem: str, scheme: Scheme, path: Path) -> Iterator[tuple[str, str]]:

@@ -56,16 +56,16 @@ class SiteModules(Struct, frozen=True):
         )
 
 
-_TOLD = f"envspec: PYTHONPATH is unset here: its modules came before the lock's. {KEEP_PYTHONPATH}=1 keeps it."
+_UNSET_NOTE = f"envspec: PYTHONPATH is unset here: its modules came before the lock's. {KEEP_PYTHONPATH}=1 keeps it."
 _UNSET = (
     f'if [ -z "${{{KEEP_PYTHONPATH}:-}}" ]; then',
-    f'    if [ -n "$PYTHONPATH" ]; then echo {shlex.quote(_TOLD)} >&2; fi',
+    f'    if [ -n "$PYTHONPATH" ]; then echo {shlex.quote(_UNSET_NOTE)} >&2; fi',
     "    unset PYTHONPATH",
     "fi",
 )
 _FISH_UNSET = (
     f'if test -z "${KEEP_PYTHONPATH}"',
-    f'    test -n "$PYTHONPATH"; and echo "{_TOLD}" >&2',
+    f'    test -n "$PYTHONPATH"; and echo "{_UNSET_NOTE}" >&2',
     "    set -e PYTHONPATH",
     "end",
 )
@@ -147,8 +147,8 @@ def _script(
     save = [f"_envspec_save PATH {folder}{shell.after}"]
     save += [f"_envspec_save {key} {value}" for key, value in variables.items()]
     # what is another Python's would break this one
-    others = [name for name in OF_OTHER_PYTHONS if name != "PYTHONPATH"]
-    save += [*(f"_envspec_save {name} ''" for name in others), f"{shell.unset} {' '.join(others)}"]
+    foreign = [name for name in OF_OTHER_PYTHONS if name != "PYTHONPATH"]
+    save += [*(f"_envspec_save {name} ''" for name in foreign), f"{shell.unset} {' '.join(foreign)}"]
     save += [f"_envspec_save PYTHONPATH {shell.pythonpath}"]
     # a module's own is no surprise
     save += [line for line in shell.dropping if modules is None or "echo" not in line]
@@ -162,7 +162,7 @@ def _script(
         "prefix": root,
         "name": name,
         "prompt": quote(f"({name}) "),
-        "names": " ".join(["PATH", *variables, *others, "PYTHONPATH"]),
+        "names": " ".join(["PATH", *variables, *foreign, "PYTHONPATH"]),
         "save": "\n".join(save),
     }
     return fill(_read(f"activate.{shell.ending}"), values)

@@ -81,17 +81,17 @@ class BuildRules(Struct, frozen=True):
     @staticmethod
     def of(spec: Spec, target: LockedTarget) -> BuildRules:
         terms = spec.terms_of(target.name)
-        needs = {name: tuple(one.text for one in lines) for name, lines in terms.build_dependencies.items()}
+        needs = {name: tuple(line.text for line in lines) for name, lines in terms.build_dependencies.items()}
         # a virtual environment doesn't see conda's packages
         conda = frozenset(needs) if any(pin.kind == "conda" for pin in target.pins) else frozenset()
         return BuildRules(target, needs, terms.no_build_isolation | conda)
 
     def concerns(self, pin: Pin) -> bool:
-        """Say whether a package is built by these rules."""
+        """Return whether a package is built by these rules."""
         return pin.kind == "pip" and not pin.is_wheel and (pin.name in self.needs or pin.name in self.whole)
 
     def builds(self, pin: Pin) -> bool:
-        """Say whether a package's wheel is built from a file of an index; what git and URLs give, uv builds."""
+        """Return whether a package's wheel is built from a file of an index; what git and URLs give, uv builds."""
         return self.concerns(pin) or (pin.built_with is not None and pin.git is None and pin.url is None)
 
     def visible_pins(self, pin: Pin) -> tuple[Pin, ...]:
@@ -99,7 +99,7 @@ class BuildRules(Struct, frozen=True):
         if pin.built_with is not None:
             return self.target.build_wheels(pin)
         if pin.name in self.whole:
-            return tuple(one for one in self.target.pins if one.is_wheel or one.kind == "conda")
+            return tuple(visible for visible in self.target.pins if visible.is_wheel or visible.kind == "conda")
         graph = Graph.of(self.target, self.needs[pin.name])
         return tuple(
             graph.pins[node] for node in sorted(graph.outgoing) if node.kind == "pip" and node.name != pin.name
@@ -110,7 +110,9 @@ class BuildRules(Struct, frozen=True):
         inputs = self.target.inputs
         parts = {
             "source": identity(pin),
-            "sees": [(one.kind, one.name, one.version, identity(one)) for one in self.visible_pins(pin)],
+            "sees": [
+                (visible.kind, visible.name, visible.version, identity(visible)) for visible in self.visible_pins(pin)
+            ],
             "whole": pin.name in self.whole,
             "python": inputs.python,
             "host": (host.platform, host.glibc),
@@ -125,13 +127,13 @@ class BuildRules(Struct, frozen=True):
     def in_order(self, pins: Sequence[Pin]) -> list[Pin]:
         """Put pins in an order in which each comes after those that it requires."""
         left = {pin.name: pin for pin in pins}
-        found: list[Pin] = []
+        ordered: list[Pin] = []
         while left:
             needed = {name: self._requirements(pin) & left.keys() - {name} for name, pin in left.items()}
             # of packages that require each other, the first by name
-            name = min(left, key=lambda one: (len(needed[one]), one))
-            found.append(left.pop(name))
-        return found
+            name = min(left, key=lambda candidate: (len(needed[candidate]), candidate))
+            ordered.append(left.pop(name))
+        return ordered
 
     def _requirements(self, pin: Pin) -> set[str]:
         lines = (*pin.dependencies, *self.needs.get(pin.name, ()))
@@ -193,12 +195,12 @@ class WheelBuilder(Struct, frozen=True):
 
     def wheel(self, pin: Pin, source: Path) -> Path:
         """Give the wheel of a source, built now or before. Raises InputError, ToolError, StorageError."""
-        if self.rules.concerns(pin) or any(one.name == "torch" for one in pin.built_with or ()):
+        if self.rules.concerns(pin) or any(build_pin.name == "torch" for build_pin in pin.built_with or ()):
             refuse_unknown_gpus(pin.name, self.rules.target)
         wheels, key = BuiltWheels(self.cache), self.rules.key(pin, self.host)
-        kept = wheels.find(key)
-        if kept is not None:
-            return kept
+        cached = wheels.find(key)
+        if cached is not None:
+            return cached
         refuse_code(pin, source)
         if pin.built_with is None:
             self._refuse_missing_requirements(pin, source)
@@ -224,32 +226,32 @@ class WheelBuilder(Struct, frozen=True):
         return variables_of(self.rules.target, self.uv, python)
 
     def _refuse_missing_requirements(self, pin: Pin, source: Path) -> None:
-        """Refuse a build whose own requirements the lock doesn't have: it would fail without saying so."""
+        """Refuse a build whose own requirements the lock doesn't have: it would fail without naming them."""
         inputs = self.rules.target.inputs
         holds = markers_of(inputs.platform, inputs.full_python).hold
-        seen = {name for one in self.rules.visible_pins(pin) for name in (one.name, *one.provides)}
+        seen = {name for visible in self.rules.visible_pins(pin) for name in (visible.name, *visible.provides)}
         lines = [line for line in _requires(source) if is_requirement(line) and holds(line)]
         missing = [line for line in lines if requirement_name(line) not in seen]
         if missing:
-            wanted = json.dumps([*self.rules.needs.get(pin.name, ()), *missing])
-            own = f"add to [pip], then lock again: build-dependencies = {{ {pin.name} = {wanted} }}"
+            dependencies = json.dumps([*self.rules.needs.get(pin.name, ()), *missing])
+            own = f"add to [pip], then lock again: build-dependencies = {{ {pin.name} = {dependencies} }}"
             message = f"the build of {pin.name} {pin.version} needs {', '.join(missing)}, which it wouldn't see"
             raise InputError(message, hint=own)
 
     def environment(self, name: str, seen: Sequence[Pin], folder: Path) -> Path:
         """Make the environment of an isolated build, of the lock's wheels, each by its hash; gives its Python. `name`
         is whose build it is. Raises InputError, ToolError."""
-        wheels = [one for one in seen if one.is_wheel]
-        files = self.collect([one for one in seen if one.artifact])
-        built = [self.wheel(one, files[one.index, artifact_of(one).file]) for one in seen if self.rules.builds(one)]
-        other = [one.name for one in seen if not one.is_wheel and not self.rules.builds(one)]
+        wheels = [pin for pin in seen if pin.is_wheel]
+        files = self.collect([pin for pin in seen if pin.artifact])
+        built = [self.wheel(pin, files[pin.index, artifact_of(pin).file]) for pin in seen if self.rules.builds(pin)]
+        other = [pin.name for pin in seen if not pin.is_wheel and not self.rules.builds(pin)]
         if other:
             hint = f'add to [pip]: no-build-isolation = ["{name}"]'
             raise InputError(f"the build of {name} needs {', '.join(other)}, which is a source itself", hint=hint)
         python = self._base(folder)
-        lines = [f"{one.name} @ {files[one.index, artifact_of(one).file].as_uri()}" for one in wheels]
-        lines = [f"{line} --hash=sha256:{artifact_of(one).sha256}" for line, one in zip(lines, wheels, strict=True)]
-        lines += [f"{one.name.split('-')[0]} @ {one.as_uri()} --hash=sha256:{sha256_of(one)}" for one in built]
+        lines = [f"{pin.name} @ {files[pin.index, artifact_of(pin).file].as_uri()}" for pin in wheels]
+        lines = [f"{line} --hash=sha256:{artifact_of(pin).sha256}" for line, pin in zip(lines, wheels, strict=True)]
+        lines += [f"{wheel.name.split('-')[0]} @ {wheel.as_uri()} --hash=sha256:{sha256_of(wheel)}" for wheel in built]
         requirements = folder / "requirements.txt"
         requirements.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         self._uv(
@@ -266,12 +268,12 @@ class WheelBuilder(Struct, frozen=True):
     def _base(self, folder: Path) -> Path:
         """Make an empty environment of the Python that builds are for; gives its own."""
         make_virtual_environment(
-            folder, self.rules.target.inputs.python, self.uv.env, self.uv, of=python_of(self.prefix)
+            folder, self.rules.target.inputs.python, self.uv.env, self.uv, interpreter=python_of(self.prefix)
         )
         return python_of(folder)
 
     def _isolation_options(self, pin: Pin, folder: Path) -> list[str]:
-        """Give uv's options for a build that gets what the lock has for it, each file by its hash, and nothing else."""
+        """Give uv's options for a build that gets the lock's files for it, each by its hash, and nothing else."""
         try:
             files = self.collect(self.rules.visible_pins(pin))
         except EnvspecError as error:
@@ -324,8 +326,8 @@ class WheelBuilder(Struct, frozen=True):
 
 
 def refuse_code(pin: Pin, source: Path) -> None:
-    """Refuse to build a source that the lock calls inert, and whose build may run code of its own: whoever wrote so
-    into the lock had no permission for it. Raises LockError, IndexFailure."""
+    """Refuse to build a source that the lock calls inert, but whose build may run code of its own: the spec doesn't
+    permit that build. Raises LockError, IndexFailure."""
     if pin.is_inert and runs_code(source, pin.name, pin.version):
         raise LockError(
             f"{source.name}: the lock says that its build runs no code of its own, and it may run some",
@@ -347,7 +349,7 @@ def variables_of(target: LockedTarget, uv: Uv, python: Path) -> dict[str, str]:
 
 
 def _jobs() -> int:
-    """Say how many compilers fit into this machine's memory and cores."""
+    """Count the compilers that fit into this machine's memory and cores."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1, min(cores, memory // _BYTES_A_JOB))
@@ -370,33 +372,33 @@ def _requires(source: Path) -> tuple[str, ...]:
 
 
 def refuse_other_build(target: LockedTarget, pin: Pin, wheel: OpenWheel) -> None:
-    """Refuse what a source was built into, where that is for another CUDA than the target's, or for none: a lock knows
-    only what the source requires. Raises AnswerNo, ToolError for a wheel that can't be read."""
+    """Refuse a source's built wheel that is for another CUDA than the target's, or for none: a lock only knows the
+    source's requirements. Raises AnswerNo, ToolError for a wheel that can't be read."""
     try:
-        found = _other_build(target, pin, wheel)
+        finding = _other_build(target, pin, wheel)
     except UnreadableWheel as error:
         raise ToolError(f"{pin.name} was built into a wheel that can't be read: {error}") from None
-    if found is not None:
+    if finding is not None:
         raise AnswerNo(
-            f"{pin.name} was built here, and isn't what the target is for: {found.message}",
+            f"{pin.name} was built here, and isn't what the target is for: {finding.message}",
             hint="give its build the CUDA of the target: `[image] build-env`, or the variables and the toolkit of "
             "this machine; a build that was refused isn't kept",
         )
 
 
 def refuse_other_wheels(target: LockedTarget, pins: Iterable[Pin], files: Paths) -> None:
-    """Refuse builds of one's own, fetched as wheels, that are for another CUDA than the target's, or for none. `lock`
-    takes none, and `check`, which has no wheel, can't tell them. One that can't be read is as `lock` takes it. Raises
-    AnswerNo."""
+    """Refuse the user's own builds, fetched as wheels, that are for another CUDA than the target's, or for none. `lock`
+    accepts no such wheel, and `check`, which has no wheel, can't see it. A wheel that can't be read passes, as in
+    `lock`. Raises AnswerNo."""
     for pin in pins:
         if pin.kind != "pip" or not pin.is_wheel or not is_own_build(pin.version, pin.index):
             continue
         file = artifact_of(pin).file
         with files[pin.index, file].open("rb") as content, suppress(UnreadableWheel), open_wheel(content) as wheel:
-            found = _other_build(target, pin, wheel)
-            if found is not None:
-                ways = [f"`envspec lock SPEC --upgrade-package {pin.name}` takes one that is", hint_to_keep(found)]
-                message = f"{file} isn't what the target {target.name} is for: {found.message}"
+            finding = _other_build(target, pin, wheel)
+            if finding is not None:
+                ways = [f"`envspec lock SPEC --upgrade-package {pin.name}` takes one that is", hint_to_keep(finding)]
+                message = f"{file} isn't what the target {target.name} is for: {finding.message}"
                 raise AnswerNo(message, hint="; ".join(filter(None, ways)))
 
 
@@ -407,6 +409,8 @@ def _other_build(target: LockedTarget, pin: Pin, wheel: OpenWheel) -> Finding | 
         return None
     case = of_target(inputs.platform, inputs.python, inputs.cuda, inputs.gpus, None, inputs.glibc or "")
     build = WheelBuild(build_notes(wheel), device_code(wheel))
-    found = judge_build(case, pin.name, {one.name: built_version(one) for one in target.pins}, build)
-    refused = (one for one in found if one.severity == "error" and not inputs.accepts(one.code, pin.name))
-    return next((replace(one, package=pin.name) for one in refused), None)
+    findings = judge_build(case, pin.name, {locked.name: built_version(locked) for locked in target.pins}, build)
+    refused = (
+        finding for finding in findings if finding.severity == "error" and not inputs.accepts(finding.code, pin.name)
+    )
+    return next((replace(finding, package=pin.name) for finding in refused), None)

@@ -84,7 +84,7 @@ def write_bundle(
     file: BinaryIO,
     target: LockedTarget,
     carried: Mapping[str, str | bytes],
-    found: Paths,
+    artifacts: Paths,
     known: Collection[Known] = (),
     python: tuple[LockedPython, Path] | None = None,
     base: Mapping[str, Path] = MappingProxyType({}),
@@ -92,11 +92,11 @@ def write_bundle(
 ) -> str:
     """Write the tar into an open file, and give the bundle's digest, `sha256:…`.
 
-    `carried` are contents by their path in the bundle, `found` the artifacts, `python` the build of Python, `base` the
-    files of the base by their path in it; of artifacts and Python those that are `known` stay out. `on_bytes` is told
-    of what was written, file by file. Raises OSError.
+    `carried` has contents by their path in the bundle, `artifacts` the packages' files, `python` the build of Python,
+    `base` the base's files by their path in it. Files of packages and Python that are `known` stay out. `on_bytes` gets
+    the bytes written, file by file. Raises OSError.
     """
-    listed = {(artifact_of(pin).sha256, place_of(pin)): found.get(_key(pin)) for pin in target.fetched}
+    listed = {(artifact_of(pin).sha256, place_of(pin)): artifacts.get(_key(pin)) for pin in target.fetched}
     if python is not None:
         listed[python_entry(python[0])] = python[1]
     members: dict[str, Path | bytes] = {
@@ -106,20 +106,20 @@ def write_bundle(
     members[LOOK] = files("envspec.packages").joinpath(LOOK).read_bytes()
     bounds = limits.LIMITS
     members[LIMITS] = f"{bounds.archive_entries} {bounds.unpacked_bytes} {bounds.unpacked_ratio}\n".encode()
-    if needed := sorted(each for each in listed if each in known):
+    if needed := sorted(entry for entry in listed if entry in known):
         members[NEEDED] = _sums(needed)
     if base:
         members[BASE_SUMS] = _sums({(sha256_of(file), f"{BASE}/{path}") for path, file in base.items()})
     texts = {name: text for name, text in members.items() if isinstance(text, bytes)}
     hashes = {(hashlib.sha256(text).hexdigest(), name) for name, text in texts.items()}
-    sums = _sums(hashes | {each for each in listed if each not in known})
+    sums = _sums(hashes | {entry for entry in listed if entry not in known})
     members[SUMS] = sums
     members |= {f"{BASE}/{path}": file for path, file in base.items()}
-    for each, path in listed.items():
-        if each not in known:
+    for entry, path in listed.items():
+        if entry not in known:
             if path is None:
-                raise InternalError(f"nothing was collected for {each[1]}")
-            members[each[1]] = path
+                raise InternalError(f"nothing was collected for {entry[1]}")
+            members[entry[1]] = path
     with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for name, content in sorted(members.items()):
             on_bytes(_add(tar, name, content))
@@ -132,18 +132,18 @@ def python_entry(build: LockedPython) -> Known:
 
 
 def earlier_files(old: Path, target: str) -> frozenset[Known]:
-    """The packages' files that an earlier bundle holds, or needs itself: `old` is its tar, its `SHA256SUMS`, or the
-    lock that it was made from, of which `target` counts. Raises InputError, LockError."""
+    """List the packages' files that an earlier bundle holds, or needs itself: `old` is its tar, its `SHA256SUMS`, or
+    the lock that it was made from, with its `target`. Raises InputError, LockError."""
     try:
         with open_plain(old) as file:
-            found = frozenset(known for text in _texts_of(file) for known in _read_sums(text))
-        if not found:
-            found = _of_lock(old, target)
+            earlier = frozenset(known for text in _texts_of(file) for known in _read_sums(text))
+        if not earlier:
+            earlier = _of_lock(old, target)
     except (OSError, tarfile.TarError) as error:
         raise InputError(f"can't be read: {error}", place=Place(str(old)), hint=_SINCE) from None
-    if not found:
+    if not earlier:
         raise InputError("this is no bundle of envspec's", place=Place(str(old)), hint=_SINCE)
-    return found
+    return earlier
 
 
 def _of_lock(path: Path, name: str) -> frozenset[Known]:
@@ -196,18 +196,18 @@ def place_of(pin: Pin) -> str:
 
 
 def build_files(lock: Lock, target: LockedTarget, rules: BuildRules) -> dict[str, str]:
-    """Render `requirements.txt` without what is built, and the files of that. Raises InputError where something would
-    be compiled for unknown GPUs."""
+    """Render `requirements.txt` without the packages that are built, and the files of those. Raises InputError where
+    something would be compiled for unknown GPUs."""
     compiled = [pin for pin in target.pins if rules.concerns(pin)]
     for pin in compiled:
         refuse_unknown_gpus(pin.name, target)
     sources = [pin for pin in target.pins if pin.built_with is not None]
-    others = tuple(pin for pin in target.pins if pin not in compiled and pin not in sources)
-    made = {REQUIREMENTS: requirements_txt(lock, replace(target, pins=others))}
+    rest = tuple(pin for pin in target.pins if pin not in compiled and pin not in sources)
+    made = {REQUIREMENTS: requirements_txt(lock, replace(target, pins=rest))}
     for pin in sources:
         made[f"{SOURCES}/{pin.name}.txt"] = requirements_txt(lock, replace(target, pins=(pin,)))
         made[f"{SOURCES}/{pin.name}.{BUILT_WITH}"] = build_constraints([pin])
-        versions = sorted(f"{one.name}=={one.version}\n" for one in pin.built_with or ())
+        versions = sorted(f"{build_pin.name}=={build_pin.version}\n" for build_pin in pin.built_with or ())
         made[f"{SOURCES}/{pin.name}.{VERSIONS}"] = "".join(versions)
     for number, pin in enumerate(rules.in_order(compiled)):
         made[f"{BUILDS}/{number:03}-{pin.name}.txt"] = requirements_txt(lock, replace(target, pins=(pin,)))
@@ -222,11 +222,13 @@ def build_files(lock: Lock, target: LockedTarget, rules: BuildRules) -> dict[str
     return made
 
 
-def later_files(lock: Lock, target: LockedTarget, found: Paths) -> dict[str, str]:
+def later_files(lock: Lock, target: LockedTarget, artifacts: Paths) -> dict[str, str]:
     """Render the lists in `LATER`, as far as the wheels are at hand."""
-    wheels = {pin.name: pin for pin in target.pins if pin.kind == "pip" and pin.is_wheel and _key(pin) in found}
+    wheels = {pin.name: pin for pin in target.pins if pin.kind == "pip" and pin.is_wheel and _key(pin) in artifacts}
     order = [name for name in pip_order(target) if name in wheels]
-    parts = waves(order, overwrites(shared_paths((name, paths_of_wheel(found[_key(wheels[name])])) for name in order)))
+    parts = waves(
+        order, overwrites(shared_paths((name, paths_of_wheel(artifacts[_key(wheels[name])])) for name in order))
+    )
     return {
         f"{LATER}/{number:03}.txt": requirements_txt(lock, replace(target, pins=tuple(wheels[name] for name in names)))
         for number, names in enumerate(parts)
@@ -248,16 +250,17 @@ def explicit_list(target: LockedTarget) -> dict[str, str]:
 
 
 def with_wheels(target: LockedTarget, built: Mapping[str, Path]) -> tuple[LockedTarget, Paths]:
-    """Put wheels that were built, by package, in the place of their sources. Gives the target so, and their files."""
-    pins, found = [], {}
+    """Put wheels that were built, by package, in the place of their sources. Returns the changed target, and the
+    wheels' files."""
+    pins, files = [], {}
     for pin in target.pins:
         wheel = built.get(pin.name) if pin.kind == "pip" else None
         if wheel is not None:
             artifact = Artifact(wheel.name, sha256_of(wheel), wheel.stat().st_size)
             pin = replace(pin, artifact=artifact, built_with=None, url=None)
-            found[_key(pin)] = wheel
+            files[_key(pin)] = wheel
         pins.append(pin)
-    return replace(target, pins=tuple(pins)), found
+    return replace(target, pins=tuple(pins)), files
 
 
 def carried_facts(links: Iterable[str]) -> tuple[Path, ...]:

@@ -10,7 +10,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Lock
@@ -20,8 +20,9 @@ from msgspec import Struct, field
 
 from envspec.artifacts.urls import artifact_urls
 from envspec.base.errors import IndexFailure, InputError
-from envspec.base.settings import Settings, split_credentials
 from envspec.base.storage import CACHE, ELSEWHERE, storage_error
+from envspec.base.threads import Pool
+from envspec.configuration.settings import Settings, split_credentials
 from envspec.lock.conda_files import FileUrls, artifact_of, url_of
 from envspec.lock.model import Artifact, Pin
 from envspec.net.fetch import Fetcher, local_path
@@ -60,27 +61,27 @@ class Collector(Struct, frozen=True):
     _counting: Lock = field(default_factory=Lock)
 
     def collect(self, pins: Iterable[Pin]) -> Paths:
-        """The files of pins (none from git).
+        """Collect the files of pins (none from git).
 
-        What a run that was interrupted had fetched is gone on with. Raises IndexFailure for a file that isn't there,
-        has another hash or can't be unpacked safely, StorageError.
+        Continues the downloads of an interrupted run. Raises IndexFailure for a file that isn't there, has another hash
+        or can't be unpacked safely, StorageError.
         """
-        wanted = {(pin.index, artifact_of(pin).file): pin for pin in pins}
+        by_key = {(pin.index, artifact_of(pin).file): pin for pin in pins}
         try:
-            with ThreadPoolExecutor(_WORKERS) as pool:
-                at_hand = zip(wanted, pool.map(self._at_hand, wanted.values()), strict=True)
-                found = {key: path for key, path in at_hand if path is not None}
-            missing = [pin for key, pin in wanted.items() if key not in found]
+            with Pool(_WORKERS) as pool:
+                at_hand = zip(by_key, pool.map(self._at_hand, by_key.values()), strict=True)
+                paths = {key: path for key, path in at_hand if path is not None}
+            missing = [pin for key, pin in by_key.items() if key not in paths]
             if missing:
-                found |= self._fetch_all(missing, self.urls(missing))
+                paths |= self._fetch_all(missing, self.urls(missing))
         except OSError as error:
             if error.errno is None:
                 raise
             raise storage_error(error, self.store.folder, option=CACHE, again=ELSEWHERE) from None
-        return found
+        return paths
 
     def _fetch_all(self, pins: Sequence[Pin], urls: FileUrls) -> dict[tuple[str, str], Path]:
-        found = {}
+        paths = {}
         stop = Event()
 
         def count(length: int) -> None:
@@ -95,19 +96,18 @@ class Collector(Struct, frozen=True):
                 return self._of_folder(pin, path, count)
             return self.store.fetch(url, _wanted_file(artifact_of(pin)), count, self.on_wait)
 
-        pool = ThreadPoolExecutor(_WORKERS)
         try:
-            # the largest first: the last to end isn't the last to begin
-            ordered = sorted(pins, key=lambda pin: -(artifact_of(pin).size or 0))
-            fetching = {pool.submit(fetch, pin): pin for pin in ordered}
-            for future in as_completed(fetching):
-                pin = fetching[future]
-                found[pin.index, artifact_of(pin).file] = future.result()
+            with Pool(_WORKERS) as pool:
+                # the largest first: the last to end isn't the last to begin
+                ordered = sorted(pins, key=lambda pin: -(artifact_of(pin).size or 0))
+                fetching = {pool.submit(fetch, pin): pin for pin in ordered}
+                for future in as_completed(fetching):
+                    pin = fetching[future]
+                    paths[pin.index, artifact_of(pin).file] = future.result()
         finally:
-            # after a failure the others end at their next piece, and nobody waits for a peer that sends none
+            # after a failure the others end at their next piece
             stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-        return found
+        return paths
 
     def _at_hand(self, pin: Pin) -> Path | None:
         artifact = artifact_of(pin)
@@ -116,11 +116,11 @@ class Collector(Struct, frozen=True):
                 path = folder_of(link) / artifact.file
                 if path.is_file() and self._is(path, artifact):
                     return path
-        kept = self.store.find_and_verify if self.again else self.store.find
-        return kept(_wanted_file(artifact))
+        find = self.store.find_and_verify if self.again else self.store.find
+        return find(_wanted_file(artifact))
 
     def _of_folder(self, pin: Pin, path: Path, on_bytes: OnBytes) -> Path:
-        """The file of an index or a channel that is a folder."""
+        """Take the file from an index or a channel that is a folder."""
         if not path.is_file():
             raise IndexFailure(
                 f"{path} doesn't exist", hint="check that this is the folder that the lock was made from"
@@ -131,8 +131,8 @@ class Collector(Struct, frozen=True):
         return path
 
     def _is(self, path: Path, artifact: Artifact) -> bool:
-        """Whether a file of the user's own folder is the one that is wanted. Raises IndexFailure for one that is, and
-        can't be unpacked safely."""
+        """Return whether a file of the user's own folder is the required one. Raises IndexFailure for one that is,
+        and can't be unpacked safely."""
         state = path.stat()
         seen = (str(path.resolve()), state.st_size, state.st_mtime_ns, state.st_ctime_ns, artifact.sha256)
         mark = self.store.folder / _LOOKED_AT / hashlib.sha256(repr(seen).encode()).hexdigest()
@@ -151,12 +151,12 @@ class Collector(Struct, frozen=True):
 
 
 def is_folder(link: str) -> bool:
-    """Whether a link of `find-links` names a folder of this machine rather than a page."""
+    """Return whether a link of `find-links` names a folder of this machine rather than a page."""
     return urlsplit(link).scheme in ("", "file")
 
 
 def folder_of(link: str) -> Path:
-    """The folder that a link of `find-links` names."""
+    """Return the folder that a link of `find-links` names."""
     return Path(os.path.abspath(Path(link.removeprefix("file://")).expanduser()))
 
 
@@ -179,9 +179,9 @@ def plain_name(pin: Pin) -> str:
 
 
 def with_plain_names(pins: Sequence[Pin], files: Paths, folder: Path) -> Paths:
-    """Give the same files, those of variants under plain names in a folder, each in one of its own. Nothing is copied
-    where the system can link. Raises OSError."""
-    found = dict(files)
+    """Give the same files, but variants' files under plain names, each in its own folder below `folder`. Nothing is
+    copied where the system can link. Raises OSError."""
+    plain_files = dict(files)
     for pin in pins:
         if pin.artifact is None or pin.artifact.variant is None:
             continue
@@ -193,8 +193,8 @@ def with_plain_names(pins: Sequence[Pin], files: Paths, folder: Path) -> Paths:
             os.link(files[key].resolve(), place)
         except OSError:
             shutil.copyfile(files[key], place)
-        found[key] = place
-    return found
+        plain_files[key] = place
+    return plain_files
 
 
 # The addresses of pip packages' files: on the pages that pip is told to look at (`find-links`), or on their
@@ -204,7 +204,7 @@ def with_plain_names(pins: Sequence[Pin], files: Paths, folder: Path) -> Paths:
 def pip_addresses(
     pins: Sequence[Pin], spec: Spec, settings: Settings, env: Mapping[str, str], fetcher: Fetcher
 ) -> FileUrls:
-    """The URLs of pip packages' files. Raises IndexFailure, offline at once, and what `artifact_urls` raises."""
+    """Find the URLs of pip packages' files. Raises IndexFailure, offline at once, and what `artifact_urls` raises."""
     if fetcher.offline:
         addresses = settings.index_urls(spec.index_addresses)
         absent = [artifact_of(pin).file for pin in pins if local_path(addresses.get(pin.index, "")) is None]
@@ -219,7 +219,7 @@ def pip_addresses(
 
 
 def _on_page(link: str, pins: Sequence[Pin], fetcher: Fetcher) -> dict[tuple[str, str], str]:
-    """The files of a flat page, by name, with no hash or the right one."""
+    """Find pins' files on a flat page, by name; a file's hash there is missing or right."""
     reply = fetcher.get(link)
     if reply.status != 200:
         return {}
@@ -227,10 +227,10 @@ def _on_page(link: str, pins: Sequence[Pin], fetcher: Fetcher) -> dict[tuple[str
     for row in read_page(reply.body, reply.url, fetcher):
         url = split_credentials(str(row["url"]))[0]
         listed[str(row["filename"])] = (row["hashes"].get("sha256"), url)
-    found = {}
+    urls = {}
     for pin in pins:
         artifact = artifact_of(pin)
         sha256, url = listed.get(artifact.file, ("", ""))
         if sha256 in (None, artifact.sha256):
-            found[pin.index, artifact.file] = url
-    return found
+            urls[pin.index, artifact.file] = url
+    return urls

@@ -7,7 +7,6 @@ from a lock's pin lacks the package's own metadata (constrains, noarch, …).
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -38,8 +37,9 @@ from envspec.base.extras import how_to_get
 from envspec.base.progress import Progress
 from envspec.base.redact import redact, without_credentials
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import Settings, trusted_folder
 from envspec.base.storage import says_storage
+from envspec.base.threads import run_async
+from envspec.configuration.settings import Settings, trusted_folder
 from envspec.install.conda_cache import AGAIN, CondaCache, path_of
 from envspec.install.conda_paths import PackagePath, Unpacked, entries_of, refuse_unsafe, site_packages_of
 from envspec.install.installed import CONDA_META
@@ -120,8 +120,8 @@ class CondaInstaller(Struct, frozen=True):
         self.progress.phase(f"conda: {len(pins)} packages")
         known = apart(channel_addresses(channels, self.settings, self.config))
         client = conda_client(self.config, known.logins)
-        patience = patience_of(self.settings, {one.name: one.address for one in known.addresses})
-        asyncio.run(self._install(target, self._records(pins, known), client, patience, coming, reinstall))
+        patience = patience_of(self.settings, {channel.name: channel.address for channel in known.addresses})
+        run_async(self._install(target, self._records(pins, known), client, patience, coming, reinstall))
         complete_records(self.prefix, target.inputs.conda_requirements)
 
     def _records(self, pins: Sequence[Pin], channels: Channels) -> list[RepoDataRecord]:
@@ -152,8 +152,8 @@ class CondaInstaller(Struct, frozen=True):
         linked = records if "python" in coming else [r for r in records if r.name.normalized in coming]
         with scratch_folder(self.cache.parent / "scratch") as scratch:
             shared = trusted_folder(self.settings.shared_cache, "[cache] shared") if self.shares else None
-            below = trusted_folder(shared / CONDA_CACHE, "[cache] shared") if shared else None
-            cache = CondaCache(self.cache, scratch, client, self.progress, patience, below)
+            shared_packages = trusted_folder(shared / CONDA_CACHE, "[cache] shared") if shared else None
+            cache = CondaCache(self.cache, scratch, client, self.progress, patience, shared_packages)
             fetched = await self._fill(layers, cache, linked)
             while (packages := self._sound(cache, linked, fetched, target)) is None:
                 fetched |= await self._fill(layers, cache, linked)
@@ -200,10 +200,10 @@ class CondaInstaller(Struct, frozen=True):
         await cache.fill(missing)
         index = await layers.index()
         names = (record.name.normalized for record in records if not index.contains_record(record))
-        strange = [name for name in names if name not in adopted]
-        if strange:
+        refused = [name for name in names if name not in adopted]
+        if refused:
             hint = f"install the py-rattler that envspec requires: {how_to_get('conda')}"
-            raise ToolError(f"rattler refuses the files in {self.cache} for {', '.join(strange[:3])}", hint=hint)
+            raise ToolError(f"rattler refuses the files in {self.cache} for {', '.join(refused[:3])}", hint=hint)
         return {record.name.normalized for record in missing}
 
     def _sound(
@@ -217,7 +217,7 @@ class CondaInstaller(Struct, frozen=True):
         entries: dict[Unpacked, list[PackagePath]] = {}
         whole = True
         # Python first: it says where packages for any Python go
-        for record, package in sorted(packages, key=lambda each: each[1].name != "python"):
+        for record, package in sorted(packages, key=lambda pair: pair[1].name != "python"):
             try:
                 if package.name == "python" and (place := site_packages_of(package)):
                     places.add(place)
@@ -238,9 +238,9 @@ def complete_records(prefix: Path, requested: Collection[str] = ()) -> None:
 
     A record whose package is no longer in the cache gets no metadata. Raises OSError.
     """
-    asked: dict[str, list[str]] = {}
+    match_specs: dict[str, list[str]] = {}
     for text in requested:
-        asked.setdefault(conda_name(text), []).append(text)
+        match_specs.setdefault(conda_name(text), []).append(text)
     for path in sorted((prefix / CONDA_META).glob("*.json")):
         record: dict[str, Any] = read_json(path.read_bytes())
         try:
@@ -249,7 +249,7 @@ def complete_records(prefix: Path, requested: Collection[str] = ()) -> None:
             index = {}
         known = {name: index[name] for name in _OF_THE_PACKAGE if index.get(name) not in (None, "", [])}
         urls = {name: without_credentials(str(record[name])) for name in ("url", "channel") if record.get(name)}
-        completed = {**record, **known, **urls, "requested_specs": asked.get(str(record.get("name")), [])}
+        completed = {**record, **known, **urls, "requested_specs": match_specs.get(str(record.get("name")), [])}
         if completed != record:
             write_file(prefix, path.relative_to(prefix), json.dumps(completed, indent=2))
 
@@ -296,13 +296,13 @@ def _verify(record: RepoDataRecord) -> None:
 def _failure(text: str, label: str) -> EnvspecError:
     """Translate rattler's error."""
     parts = [part.strip() for part in redact(text).replace("Caused by:", "\n").splitlines()]
-    told = ": ".join(dict.fromkeys(part for part in parts if part))
-    message = f"{label}: {told}"
-    if says_storage(told):
+    cause = ": ".join(dict.fromkeys(part for part in parts if part))
+    message = f"{label}: {cause}"
+    if says_storage(cause):
         return StorageError(message, hint="free some space, or give --prefix and ENVSPEC_CACHE_DIR other places")
-    if "hash mismatch" in told:
+    if "hash mismatch" in cause:
         return IndexFailure(message, hint="don't install from this channel until its owner has found the cause")
-    if "failed to fetch" in told:
+    if "failed to fetch" in cause:
         return IndexFailure(message, hint=AGAIN)
     return ToolError(
         message,

@@ -30,6 +30,7 @@ from envspec.base.places import stranger, this_user
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.base.storage import says_storage
+from envspec.base.threads import run_async
 from envspec.install.collect import Paths
 from envspec.install.conda_paths import (
     PackagePath,
@@ -87,19 +88,19 @@ class CondaCache(Struct, frozen=True):
         """Link to the shared packages that are whole, and give their names. rattler opens a package's mark to write,
         and so takes none from a folder that its user only reads: the mark is the user's, the package the
         administrator's."""
-        found: set[str] = set()
+        names: set[str] = set()
         for record in records if self.shared else ():
-            there = Path(self.shared or "", self.entry(record).name)
+            package = Path(self.shared or "", self.entry(record).name)
             with suppress(OSError):
-                if record.name.normalized in self.refused or stranger(there.lstat(), this_user()):
+                if record.name.normalized in self.refused or stranger(package.lstat(), this_user()):
                     continue
-                if is_whole(there, record.sha256):
-                    link = self.scratch / there.name
+                if is_whole(package, record.sha256):
+                    link = self.scratch / package.name
                     link.unlink(missing_ok=True)
-                    link.symlink_to(there)
+                    link.symlink_to(package)
                     self._put(record, link)
-                    found.add(record.name.normalized)
-        return found
+                    names.add(record.name.normalized)
+        return names
 
     async def fill(self, records: Sequence[RepoDataRecord]) -> None:
         """Download and unpack packages. Raises IndexFailure for a file that is missing, has another hash or a forbidden
@@ -108,11 +109,11 @@ class CondaCache(Struct, frozen=True):
         counted = _Counted(self.progress, len(records))
         turn = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(number: int, record: RepoDataRecord) -> None:
+        async def fill_package(number: int, record: RepoDataRecord) -> None:
             async with turn:
                 await self._fill(record, self.scratch / str(number), counted)
 
-        tasks = [asyncio.ensure_future(one(number, record)) for number, record in enumerate(records)]
+        tasks = [asyncio.ensure_future(fill_package(number, record)) for number, record in enumerate(records)]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -161,12 +162,12 @@ class CondaCache(Struct, frozen=True):
                 if left and isinstance(error, OSError):
                     await asyncio.sleep(0.2)
                     continue
-                told = redact(f"{record.url} can't be downloaded: {' '.join(str(error).split())}")
-                raise IndexFailure(told, hint=AGAIN) from None
-            wanted = (record.sha256 or b"").hex()
-            if (digest := sha256_of(archive)) != wanted:
+                message = redact(f"{record.url} can't be downloaded: {' '.join(str(error).split())}")
+                raise IndexFailure(message, hint=AGAIN) from None
+            expected = (record.sha256 or b"").hex()
+            if (digest := sha256_of(archive)) != expected:
                 raise IndexFailure(
-                    redact(f"{record.url} has the sha256 {digest}, but the lock has {wanted}"),
+                    redact(f"{record.url} has the sha256 {digest}, but the lock has {expected}"),
                     hint=_DISTRUST,
                 )
             return
@@ -280,11 +281,11 @@ async def _watch(job: Awaitable[None], writer: _Watched, record: RepoDataRecord,
     task = asyncio.ensure_future(job)
     try:
         while not (await asyncio.wait({task}, timeout=_LOOK))[0]:
-            came, seen = writer.length - seen, writer.length
-            heard = time.monotonic() if came else heard
+            received, seen = writer.length - seen, writer.length
+            heard = time.monotonic() if received else heard
             if own is not None and time.monotonic() - heard > own.seconds:
                 raise own.gave_up(url)
-            pace.add(came)
+            pace.add(received)
             if seen > most:
                 raise IndexFailure(f"{url} is larger than the {most} bytes that it may have", hint=_DISTRUST)
         task.result()
@@ -328,7 +329,7 @@ class _Counted:
         self._progress.advance(self._done, name)
 
 
-def refuse_unfit_packages(pins: Sequence[Pin], found: Paths, inputs: TargetInputs, scratch: Path) -> None:
+def refuse_unfit_packages(pins: Sequence[Pin], archives: Paths, inputs: TargetInputs, scratch: Path) -> None:
     """Raise IndexFailure for a conda package that would write outside the environment. `scratch` is an empty folder, to
     unpack in. Raises OSError."""
     from rattler.package_streaming import extract
@@ -336,8 +337,8 @@ def refuse_unfit_packages(pins: Sequence[Pin], found: Paths, inputs: TargetInput
     places = {f"lib/python{inputs.python}/site-packages"}
     unpacked: list[Unpacked] = []
     for number, pin in enumerate(sorted(pins, key=lambda pin: pin.name != "python")):
-        archive = found[pin.index, artifact_of(pin).file]
-        special = asyncio.run(members_of(archive, pin.name))
+        archive = archives[pin.index, artifact_of(pin).file]
+        special = run_async(members_of(archive, pin.name))
         package = Unpacked(pin.name, scratch / str(number))
         try:
             extract(archive, package.folder)

@@ -60,12 +60,12 @@ def entries_of(package: Unpacked, site_packages: Collection[str]) -> list[Packag
     except (IoError, OSError, ValueError) as error:
         raise _path_error(package, "info/paths.json", f"it can't be read: {error}") from None
     entries = []
-    for each in listed:
-        path = str(each.relative_path)
-        kind = each.path_type
+    for row in listed:
+        path = str(row.relative_path)
+        kind = row.path_type
         if fault := path_fault(path) or _source_fault(package.folder / path, kind.softlink, kind.directory):
             raise _path_error(package, path, fault)
-        if each.prefix_placeholder is not None and not each.prefix_placeholder.placeholder:
+        if row.prefix_placeholder is not None and not row.prefix_placeholder.placeholder:
             raise _path_error(package, path, "its placeholder for the prefix is empty")
         source = package.folder / path
         link = os.readlink(source) if source.is_symlink() else None
@@ -78,15 +78,15 @@ def entries_of(package: Unpacked, site_packages: Collection[str]) -> list[Packag
 def site_packages_of(package: Unpacked) -> str | None:
     """Read where a package `python` has its packages; None for the usual place. Raises IndexFailure."""
     try:
-        said = read_json((package.folder / "info" / "index.json").read_bytes()).get("python_site_packages_path")
+        path = read_json((package.folder / "info" / "index.json").read_bytes()).get("python_site_packages_path")
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise _path_error(package, "info/index.json", f"it can't be read: {error}") from None
-    if said is None:
+    if path is None:
         return None
-    if type(said) is not str or (fault := path_fault(said)):
-        told = fault if type(said) is str else "it isn't a text"
-        raise _path_error(package, f"info/index.json: python_site_packages_path = {said!r}", told)
-    return said
+    if type(path) is not str or (fault := path_fault(path)):
+        reason = fault if type(path) is str else "it isn't a text"
+        raise _path_error(package, f"info/index.json: python_site_packages_path = {path!r}", reason)
+    return path
 
 
 def refuse_unsafe(packages: Mapping[Unpacked, Sequence[PackagePath]], prefix: Path, platform: str) -> None:
@@ -127,7 +127,8 @@ def refuse_unsafe_records(records: Collection[CondaRecord], prefix: Path) -> Non
 
 
 def member_fault(name: str, link: str | None) -> Fault:
-    """Say why an archive can't have a member of this name. Links are judged later, when their target is known."""
+    """Return why an archive can't have a member of this name; empty for a name that it may have. Links are judged
+    later, when their target is known."""
     # "\ufffd" is what bytes that aren't UTF-8 come as
     return path_fault(name.rstrip("/")) or ("it isn't UTF-8" if "\ufffd" in name + (link or "") else "")
 

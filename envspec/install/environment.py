@@ -23,7 +23,7 @@ from envspec.base.extras import require_extra
 from envspec.base.plain_files import read_plain
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import Settings, load_settings
+from envspec.configuration.settings import Settings, load_settings
 from envspec.export.environment import project_of
 from envspec.install import activation
 from envspec.install.build import BuildRules, BuiltWheels, WheelBuilder
@@ -79,54 +79,55 @@ def changes(
 ) -> tuple[Change, ...]:
     """Plan the changes from `installed` to `pins`, in the order of (kind, name).
 
-    `known` has the file that each pip package came from (`State.pip`): files of two indexes can share a version.
-    `keys` are those of wheels that are built here (`envspec.install.build`): one built for another torch is another.
+    `known` has the file that each pip package came from (`State.pip`): files of two indexes can share a version. `keys`
+    are the keys of wheels that are built here (`envspec.install.build`): a wheel built for another torch differs.
     """
-    wanted = {(pin.kind, pin.name): pin for pin in pins}
-    found = [*_conda(wanted, installed), *_pip(wanted, installed, known, keys)]
-    return tuple(sorted(found, key=lambda change: (change.kind, change.name)))
+    required = {(pin.kind, pin.name): pin for pin in pins}
+    planned = [*_conda(required, installed), *_pip(required, installed, known, keys)]
+    return tuple(sorted(planned, key=lambda change: (change.kind, change.name)))
 
 
-def _conda(wanted: Mapping[tuple[str, str], Pin], installed: InstalledPackages) -> Iterator[Change]:
-    for (kind, name), pin in wanted.items():
+def _conda(required: Mapping[tuple[str, str], Pin], installed: InstalledPackages) -> Iterator[Change]:
+    for (kind, name), pin in required.items():
         if kind != "conda":
             continue
         new = shown_version(pin)
-        there = installed.conda.get(name)
-        if there is None:
+        existing = installed.conda.get(name)
+        if existing is None:
             yield Change("install", kind, name, None, new)
             continue
-        old = f"{there.version} {there.build}"
-        if (there.version, there.build) != (pin.version, pin.build) or f"sha256:{there.sha256}" != identity(pin):
+        old = f"{existing.version} {existing.build}"
+        is_same = (existing.version, existing.build) == (pin.version, pin.build)
+        if not is_same or f"sha256:{existing.sha256}" != identity(pin):
             yield Change("change", kind, name, old, new)
-        elif there.fault:
-            yield Change("repair", kind, name, old, new, there.fault)
-    for name, there in installed.conda.items():
-        if ("conda", name) not in wanted:
-            yield Change("remove", "conda", name, f"{there.version} {there.build}", None)
+        elif existing.fault:
+            yield Change("repair", kind, name, old, new, existing.fault)
+    for name, existing in installed.conda.items():
+        if ("conda", name) not in required:
+            yield Change("remove", "conda", name, f"{existing.version} {existing.build}", None)
 
 
 def _pip(
-    wanted: Mapping[tuple[str, str], Pin],
+    required: Mapping[tuple[str, str], Pin],
     installed: InstalledPackages,
     known: Mapping[str, str],
     keys: Mapping[str, str],
 ) -> Iterator[Change]:
-    for (kind, name), pin in wanted.items():
+    for (kind, name), pin in required.items():
         if kind != "pip":
             continue
-        there = installed.pip.get(name)
-        right = identity(pin, keys.get(name))
-        if there is None:
+        existing = installed.pip.get(name)
+        expected = identity(pin, keys.get(name))
+        if existing is None:
             yield Change("install", kind, name, None, pin.version)
-        elif not _is_version(there.version, pin) or known.get(name, right) != right:
-            yield Change("change", kind, name, there.version, pin.version)
-        elif there.fault:
-            yield Change("repair", kind, name, there.version, pin.version, there.fault)
+        elif not _is_version(existing.version, pin) or known.get(name, expected) != expected:
+            yield Change("change", kind, name, existing.version, pin.version)
+        elif existing.fault:
+            yield Change("repair", kind, name, existing.version, pin.version, existing.fault)
         elif name not in known:
-            yield Change("repair", kind, name, there.version, pin.version, UNKNOWN_FILE)
+            yield Change("repair", kind, name, existing.version, pin.version, UNKNOWN_FILE)
     for name, dist in installed.pip.items():
-        if ("pip", name) not in wanted:
+        if ("pip", name) not in required:
             yield Change("remove", "pip", name, dist.version, None)
 
 
@@ -136,12 +137,12 @@ def _is_version(version: str, pin: Pin) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _same_version(one: str, other: str) -> bool:
-    if one == other:
+def _same_version(version: str, other: str) -> bool:
+    if version == other:
         return True
 
     try:
-        return Version(one.replace("_", "-")) == Version(other)
+        return Version(version.replace("_", "-")) == Version(other)
     except ValueError:
         return False
 
@@ -172,8 +173,8 @@ class Installation(Struct, frozen=True, dict=True):
         refuse_unfit(self.host, self.lock, self.target)
         with storage(self.prefix):
             state = claim(self.prefix, self.lock.name)
-            found = self._changes(self._other_packages(), state)
-            return InstallOutcome(self._status(state, found), found)
+            planned = self._changes(self._other_packages(), state)
+            return InstallOutcome(self._status(state, planned), planned)
 
     def run(self, on_wait: OnWait = lambda: None) -> InstallOutcome:
         """Install, update or finish an interrupted run; do nothing for an environment that is complete.
@@ -189,8 +190,8 @@ class Installation(Struct, frozen=True, dict=True):
             sweep(self.prefix, [Path(path) for path in activation.PATHS])
             installed = self._other_packages()
             refuse_unsafe_records(installed.records, self.prefix)
-            found = self._changes(installed, state)
-            status = self._status(state, found)
+            planned = self._changes(installed, state)
+            status = self._status(state, planned)
             if status == "unchanged":
                 # another target of the same lock may have changed
                 self._write_lock()
@@ -199,13 +200,13 @@ class Installation(Struct, frozen=True, dict=True):
                 if own:
                     write_state(self.prefix, replace(state, pip=known))
                 return InstallOutcome("updated" if own else status, own)
-            self._require_rattler(found)
-            begun = self._begin(state, found)
+            self._require_rattler(planned)
+            begun = self._begin(state, planned)
             settings = load_settings(self.env)
-            self._remove(installed, found)
-            self._link(settings, found)
+            self._remove(installed, planned)
+            self._link(settings, planned)
             notes: dict[str, None] = {}
-            known = self._install_pip(begun, settings, found, held, notes)
+            known = self._install_pip(begun, settings, planned, held, notes)
             self._write_scripts_and_lock()
             left: tuple[Change, ...] = self._remaining_changes(known)
             before: tuple[Change, ...] = ()
@@ -225,7 +226,7 @@ class Installation(Struct, frozen=True, dict=True):
             )
             close_uvs_lock(self.prefix)
             write_state(self.prefix, replace(begun, complete=True, pip=known))
-            return InstallOutcome(status, (*found, *own), warnings, (*self._notes(), *notes))
+            return InstallOutcome(status, (*planned, *own), warnings, (*self._notes(), *notes))
 
     @cached_property
     def _project(self) -> Project | None:
@@ -237,10 +238,10 @@ class Installation(Struct, frozen=True, dict=True):
 
     def _other_packages(self) -> InstalledPackages:
         """Read what is installed, without the spec's own project, which no lock has."""
-        found, own = self._read_packages(), self._project
+        installed, own = self._read_packages(), self._project
         if own is None:
-            return found
-        return replace(found, pip={name: dist for name, dist in found.pip.items() if name != own.name})
+            return installed
+        return replace(installed, pip={name: dist for name, dist in installed.pip.items() if name != own.name})
 
     def _install_project(self, state: PrefixState) -> tuple[Mapping[str, str], tuple[Change, ...]]:
         """Install the spec's own project, the last of all, where it isn't there as it is now. Gives the file of each
@@ -255,16 +256,16 @@ class Installation(Struct, frozen=True, dict=True):
             build = ProjectBuild(self.spec, own, self.target, python_of(self.prefix), uv, folder, self.progress)
             built = build_project_once(build, BuiltWheels(cache), self.host)
             installed = self._read_packages()
-            there = installed.pip.get(own.name)
-            if there is not None and not there.fault and state.pip.get(own.name) == built.identity:
+            existing = installed.pip.get(own.name)
+            if existing is not None and not existing.fault and state.pip.get(own.name) == built.identity:
                 return state.pip, ()
-            if there is not None:
+            if existing is not None:
                 # uv leaves a module's bytecode, which counts for a new text of the same second and size too
-                uninstall(there, self.prefix, paths_of_others(there, installed))
+                uninstall(existing, self.prefix, paths_of_others(existing, installed))
             install_project(built, self.prefix, uv, folder)
         version = self._read_packages().pip[own.name].version
-        old = there.version if there else None
-        change = Change("change" if there else "install", "pip", own.name, old, version)
+        old = existing.version if existing else None
+        change = Change("change" if existing else "install", "pip", own.name, old, version)
         return {**state.pip, own.name: built.identity}, (change,)
 
     def _changes(self, installed: InstalledPackages, state: PrefixState | None) -> tuple[Change, ...]:
@@ -278,22 +279,22 @@ class Installation(Struct, frozen=True, dict=True):
     def _keys(self) -> Mapping[str, str]:
         return self._rules.keys(self.host)
 
-    def _status(self, state: PrefixState | None, found: Collection[Change]) -> str:
+    def _status(self, state: PrefixState | None, planned: Collection[Change]) -> str:
         if state is None or not state.complete:
             return "installed"
         same = (state.target, state.digest) == (self.target.name, digest_of(self.target))
-        whole = same and not found and self._has_scripts() and self._has_python()
+        whole = same and not planned and self._has_scripts() and self._has_python()
         return "unchanged" if whole else "updated"
 
     def _of(self, kind: str) -> list[Pin]:
         return [pin for pin in self.target.pins if pin.kind == kind]
 
-    def _require_rattler(self, found: Collection[Change]) -> None:
-        if any(change.kind == "conda" for change in found):
+    def _require_rattler(self, planned: Collection[Change]) -> None:
+        if any(change.kind == "conda" for change in planned):
             require_extra("conda", f"{self.target.name} has conda packages, which need")
 
     def _has_python(self) -> bool:
-        """Say whether the prefix has its Python; conda's is checked by its files, like any package."""
+        """Return whether the prefix has its Python; conda's is checked by its files, like any package."""
         if self.target.pin("python", "conda") is not None:
             return True
         if not has_python(self.prefix, self.target.inputs.python):
@@ -301,7 +302,7 @@ class Installation(Struct, frozen=True, dict=True):
         return self._base.is_of(self.prefix) if self._base else self._has_build() or not self._may_have_build()
 
     def _has_build(self) -> bool:
-        """Say whether the prefix's Python is what the lock names, if it names one."""
+        """Return whether the prefix's Python is what the lock names, if it names one."""
         build = self.lock.python(self.target)
         return build is None or is_of_build(self.prefix, build, self.env)
 
@@ -313,26 +314,28 @@ class Installation(Struct, frozen=True, dict=True):
         version = version_of(self.prefix, self._variables)
         if version is None or not (flaws := judge_on_python(self.lock, self.target, version)):
             return
-        wanted = build.version if build else self.target.inputs.python
+        required = build.version if build else self.target.inputs.python
         raise ToolError(
             f"{self.target.name} can't have this machine's Python {version}: {flaws[0].message}",
-            hint=f"run `uv python install {wanted}`, or let envspec fetch it: without --offline, and with "
+            hint=f"run `uv python install {required}`, or let envspec fetch it: without --offline, and with "
             "UV_PYTHON_DOWNLOADS unset",
         )
 
     def _may_have_build(self) -> bool:
         build = self.lock.python(self.target)
-        there = build is not None and place_of_build(build, self.env) is not None
-        return there or (not self.offline and load_settings(self.env).fetches_python)
+        present = build is not None and place_of_build(build, self.env) is not None
+        return present or (not self.offline and load_settings(self.env).fetches_python)
 
     def _notes(self) -> tuple[str, ...]:
-        """Say where the environment has another Python than the lock names."""
+        """Return a note where the environment has another Python than the lock names."""
         build = self.lock.python(self.target)
         if build is None or self._has_build():
             return ()
         why = "--offline fetches nothing" if self.offline else "UV_PYTHON_DOWNLOADS lets none be fetched"
-        said = f"this machine's Python {build.version.rpartition('.')[0]}, not the lock's {build.version}+{build.build}"
-        return (f"the environment has {said}: {why}",)
+        difference = (
+            f"this machine's Python {build.version.rpartition('.')[0]}, not the lock's {build.version}+{build.build}"
+        )
+        return (f"the environment has {difference}: {why}",)
 
     def _scripts(self) -> dict[Path, str]:
         modules = self._base.modules if self._base else None
@@ -340,20 +343,20 @@ class Installation(Struct, frozen=True, dict=True):
         return {Path(path): text for path, text in texts.items()}
 
     def _has_scripts(self) -> bool:
-        found = ((self.prefix / path, text.encode()) for path, text in self._scripts().items())
-        return all(path.is_file() and read_plain(path, links_out=True) == text for path, text in found)
+        scripts = ((self.prefix / path, text.encode()) for path, text in self._scripts().items())
+        return all(path.is_file() and read_plain(path, links_out=True) == text for path, text in scripts)
 
-    def _begin(self, state: PrefixState | None, found: Collection[Change]) -> PrefixState:
+    def _begin(self, state: PrefixState | None, planned: Collection[Change]) -> PrefixState:
         """Record that the environment is incomplete, and drop the files of the pip packages that are about to
         change.
         """
-        touched = {change.name for change in found if change.kind == "pip"}
+        touched = {change.name for change in planned if change.kind == "pip"}
         known = {name: file for name, file in (state.pip if state else {}).items() if name not in touched}
         begun = PrefixState(self.lock.name, self.target.name, str(self.prefix), digest_of(self.target), False, known)
         write_state(self.prefix, begun)
         return begun
 
-    def _remove(self, installed: InstalledPackages, found: Collection[Change]) -> None:
+    def _remove(self, installed: InstalledPackages, planned: Collection[Change]) -> None:
         """Remove obsolete pip packages, and those of another Python, before conda links anything in their place. Also
         remove a virtual environment before conda's Python arrives, which would take it for its own.
         """
@@ -361,15 +364,15 @@ class Installation(Struct, frozen=True, dict=True):
         if self.target.pin("python", "conda") and "python" not in installed.conda:
             unmake_virtual_environment(self.prefix)
         ours = f"python{self.target.inputs.python}"
-        for change in found:
+        for change in planned:
             dist = installed.pip.get(change.name) if change.kind == "pip" else None
             if dist is not None and (change.action == "remove" or ours not in dist.folder.parts):
                 self.progress.phase(f"removing {dist.name}")
                 uninstall(dist, self.prefix, paths_of_others(dist, installed))
 
-    def _link(self, settings: Settings, found: Collection[Change]) -> None:
-        wanted = [change for change in found if change.kind == "conda"]
-        if not wanted:
+    def _link(self, settings: Settings, planned: Collection[Change]) -> None:
+        conda_changes = [change for change in planned if change.kind == "conda"]
+        if not conda_changes:
             return
         # the extra's
         from envspec.install.conda import CondaInstaller
@@ -382,15 +385,15 @@ class Installation(Struct, frozen=True, dict=True):
             offline=self.offline,
             progress=self.progress,
         )
-        damaged = {change.name for change in wanted if change.action == "repair"}
-        coming = {change.name for change in wanted if change.action != "remove"}
+        damaged = {change.name for change in conda_changes if change.action == "repair"}
+        coming = {change.name for change in conda_changes if change.action != "remove"}
         installer.install(self.target, self.spec.conda.channels, coming, damaged)
 
     def _install_pip(
-        self, begun: PrefixState, settings: Settings, found: Collection[Change], held: int, notes: dict[str, None]
+        self, begun: PrefixState, settings: Settings, planned: Collection[Change], held: int, notes: dict[str, None]
     ) -> Mapping[str, str]:
-        """Install new and changed pip packages, and give the file of each installed one. `notes` gets what is wrong
-        with their files."""
+        """Install new and changed pip packages, and give the file of each installed one. `notes` gets the faults of
+        their files."""
         uv = find_uv(self._variables)
         uv.offline = self.offline
         if not self._has_python():
@@ -401,10 +404,10 @@ class Installation(Struct, frozen=True, dict=True):
                 build = self.lock.python(self.target)
                 make_virtual_environment(self.prefix, self.target.inputs.python, self._variables, uv, build)
         self._refuse_python()
-        names = {change.name for change in found if change.kind == "pip" and change.action != "remove"}
+        names = {change.name for change in planned if change.kind == "pip" and change.action != "remove"}
         damaged = {
             change.name
-            for change in found
+            for change in planned
             if change.reason not in ("", UNKNOWN_FILE) and not change.reason.endswith(OVERWRITTEN)
         }
         pins = [pin for pin in self._of("pip") if pin.name in names]
@@ -468,9 +471,9 @@ class Installation(Struct, frozen=True, dict=True):
 
     def _verify(self, left: Sequence[Change]) -> None:
         if left:
-            told = "; ".join(f"{change.name}: {change.reason or change.action}" for change in left[:5])
+            differences = "; ".join(f"{change.name}: {change.reason or change.action}" for change in left[:5])
             raise ToolError(
-                f"{self.prefix} differs from the lock after installing: {told}",
+                f"{self.prefix} differs from the lock after installing: {differences}",
                 hint="check whether another program writes there; otherwise bound these packages in the spec to "
                 "other releases, and tell their publishers what their files' RECORDs say",
             )

@@ -51,10 +51,10 @@ def refuse_unfit(host: InstallHost, lock: Lock, target: LockedTarget) -> None:
             else "install the target on a machine of that platform",
         )
     if inputs.glibc and host.platform.startswith("linux-") and not _at_least(host.glibc, inputs.glibc):
-        found = f"glibc {host.glibc}" if host.glibc else "no glibc"
+        own = f"glibc {host.glibc}" if host.glibc else "no glibc"
         hint = f'set `glibc = "{host.glibc or "…"}"` for the target and lock again, or run it in an image'
-        raise InputError(f"{target.name} is locked for glibc {inputs.glibc}, and this machine has {found}", hint=hint)
+        raise InputError(f"{target.name} is locked for glibc {inputs.glibc}, and this machine has {own}", hint=hint)
 
 
-def _at_least(found: str | None, needed: str) -> bool:
-    return found is not None and numbers_in(found) >= numbers_in(needed)
+def _at_least(version: str | None, needed: str) -> bool:
+    return version is not None and numbers_in(version) >= numbers_in(needed)

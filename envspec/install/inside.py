@@ -41,8 +41,8 @@ class Inside:
         self._real.append(os.path.realpath(self.root))
 
     def holds(self, path: str) -> bool:
-        """Say whether writing or removing `path` (plain, below the root) stays in the root: whether its parent folder,
-        with all links followed, is inside. The last part isn't followed, as with `unlink` and `rename`.
+        """Return whether writing or removing `path` (plain, below the root) stays in the root: whether its parent
+        folder, with all links followed, is inside. The last part isn't followed, as with `unlink` and `rename`.
         """
         return self.folder(path.rpartition("/")[0]) is not None
 
@@ -53,36 +53,36 @@ class Inside:
         return self._known[path]
 
     def leads_out(self, path: str) -> bool:
-        """Say whether the link at `path` leads outside the root."""
+        """Return whether the link at `path` leads outside the root."""
         return self.folder(path) is None
 
     def _follow(self, path: str) -> str | None:
         parts = [part for part in reversed(path.split("/")) if part]
-        here: list[str] = []
+        resolved: list[str] = []
         followed = 0
         while parts:
             part = parts.pop()
             if part == ".":
                 continue
             if part == "..":
-                if not here:
+                if not resolved:
                     return None
-                here.pop()
+                resolved.pop()
                 continue
-            target = self._link("/".join([*here, part]))
+            target = self._link("/".join([*resolved, part]))
             if target is None:
-                here.append(part)
+                resolved.append(part)
                 continue
             followed += 1
             if followed > _MOST_LINKS:
                 return None
             if target.startswith("/"):
-                below = self._below(target)
-                if below is None:
+                relative = self._below(target)
+                if relative is None:
                     return None
-                here, target = [], below
-            parts += [each for each in reversed(target.split("/")) if each]
-        return "/".join(here)
+                resolved, target = [], relative
+            parts += [name for name in reversed(target.split("/")) if name]
+        return "/".join(resolved)
 
     def _link(self, path: str) -> str | None:
         """Read the link at a path; None where there is none."""
@@ -103,14 +103,14 @@ class Inside:
 
 
 def cannot_exist(error: OSError | ValueError) -> bool:
-    """Say whether a system's error means that no file can have such a name: it has a NUL, is too long, or goes through
-    a loop of links.
+    """Return whether a system's error means that no file can have such a name: it has a NUL, is too long, or goes
+    through a loop of links.
     """
     return not isinstance(error, OSError) or error.errno in (errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL)
 
 
 def stays_inside(path: Path, root: Path) -> bool:
-    """Say whether removing `path` stays in `root`, by the links on disk now. Raises for no name."""
+    """Return whether removing `path` stays in `root`, by the links on disk now. Raises for no name."""
     try:
         return Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(root)) and path.name not in (
             "",

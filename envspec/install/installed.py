@@ -143,7 +143,7 @@ def read_packages(
     by_pip = {path.removeprefix(root) for path in owners if path.startswith(root)}
     conda = _packages(prefix, records, frozenset({*written_over, *(by_pip & owned)}))
     shared = {
-        path: [row.owner for row in several if row.content] for path, several in owners.items() if len(several) > 1
+        path: [row.owner for row in sharing if row.content] for path, sharing in owners.items() if len(sharing) > 1
     }
     return InstalledPackages(conda, dists, tuple(debris), tuple(records), shared)
 
@@ -166,13 +166,13 @@ def recorded_files(info: Path) -> list[tuple[Path, int | None]]:
     return [(Path(row.path), row.size) for row in _read_rows(info)]
 
 
-def paths_of_others(gone: Dist, installed: InstalledPackages) -> frozenset[str]:
-    """Give the paths of a package that other pip packages, which are still there, have too, and whose RECORDs say what
-    should stand there. conda's records may not say so: such a file goes, and its package is linked anew."""
+def paths_of_others(dist: Dist, installed: InstalledPackages) -> frozenset[str]:
+    """Give the paths of a package that other installed pip packages have too, with a hash in their RECORDs. conda's
+    records may have none: such a file is removed, and its package linked anew."""
     return frozenset(
         path
         for path, folders in installed.shared.items()
-        if gone.folder in folders and any(one != gone.folder and one.is_dir() for one in folders)
+        if dist.folder in folders and any(folder != dist.folder and folder.is_dir() for folder in folders)
     )
 
 
@@ -212,36 +212,36 @@ def _dist_fault(info: Path, listed: list[_Row] | None, owners: Mapping[str, Sequ
     for row in listed:
         if row.path.endswith(".pyc"):
             continue
-        several = owners[row.path]
+        sharing = owners[row.path]
         # RECORD can't know its own size, and compiled files come and go
-        size = None if os.path.basename(row.path) == "RECORD" or several[-1].owner != info else row.size
-        if fault := _file_fault(row.path, size) or (_overwritten(row, several) if len(several) > 1 else ""):
+        size = None if os.path.basename(row.path) == "RECORD" or sharing[-1].owner != info else row.size
+        if fault := _file_fault(row.path, size) or (_overwritten(row, sharing) if len(sharing) > 1 else ""):
             return f"{os.path.relpath(row.path, info.parent)} {fault}"
     return ""
 
 
-def _overwritten(row: _Row, several: Sequence[_Row]) -> Fault:
-    """Say whether another package's content stands at a path where this one's should, which came last."""
-    contents = {one.content for one in several}
-    mine = several[-1].owner == row.owner and len(contents) > 1 and row.content.startswith("sha256=")
+def _overwritten(row: _Row, sharing: Sequence[_Row]) -> Fault:
+    """Judge a path of several packages: the content is wrong where it is another package's and this one came last."""
+    contents = {shared.content for shared in sharing}
+    mine = sharing[-1].owner == row.owner and len(contents) > 1 and row.content.startswith("sha256=")
     if not mine or not os.path.isfile(row.path):
         return ""
     digest = hashlib.sha256(read_plain(row.path, links_out=True)).digest()
-    said = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-    return "" if row.content == f"sha256={said}" else OVERWRITTEN
+    encoded = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+    return "" if row.content == f"sha256={encoded}" else OVERWRITTEN
 
 
 def _file_fault(path: Path | str, size: int | None) -> Fault:
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return "is missing"
     except (OSError, ValueError) as error:
         if not cannot_exist(error):
             raise
         return "can't exist"
-    if size is not None and stat.S_ISREG(found.st_mode) and found.st_size != size:
-        return f"has {found.st_size} bytes instead of {size}"
+    if size is not None and stat.S_ISREG(status.st_mode) and status.st_size != size:
+        return f"has {status.st_size} bytes instead of {size}"
     return ""
 
 
@@ -266,7 +266,7 @@ def _record(path: Path, content: Any) -> CondaRecord:
         # where the prefix was written into a file, its size isn't the package's any more
         if entry.get("path_type") == "hardlink" and not entry.get("prefix_placeholder") and not entry.get("file_mode"):
             sizes[file] = entry.get("size_in_bytes")
-    said = content.get("python_site_packages_path")
+    packages_path = content.get("python_site_packages_path")
     return CondaRecord(
         path,
         _text(content["name"]),
@@ -276,7 +276,7 @@ def _record(path: Path, content: Any) -> CondaRecord:
         files,
         tuple(dict.fromkeys([*files, *(file for _, file in entries)])),
         sizes,
-        () if said is None else (_text(said),),
+        () if packages_path is None else (_text(packages_path),),
     )
 
 
@@ -326,19 +326,19 @@ Row = list[str]
 
 
 def record_direct_url(pin: Pin, prefix: Path, python: str) -> None:
-    """Write down where an installed pin came from; nothing for one of an index or from git. `python` as in
+    """Record the URL that an installed pin came from; nothing for a pin from an index or from git. `python` as in
     `site_packages`. A RECORD that can't be read is left as it is. Raises OSError."""
     if pin.url is not None and (info := _folder(pin, prefix, python)):
         content = direct_url(pin)
         own, digest = f"{info.name}/{FILE}", base64.urlsafe_b64encode(hashlib.sha256(content).digest())
         row = [own, f"sha256={digest.rstrip(b'=').decode()}", str(len(content))]
         _replace(info / FILE, content)
-        _rewrite(info, lambda rows: [*(one for one in rows if one[0] != own), row])
+        _rewrite(info, lambda rows: [*(recorded for recorded in rows if recorded[0] != own), row])
 
 
 def leave_unsaid(pin: Pin, places: Collection[str], prefix: Path, python: str) -> None:
-    """Take hash and size of files out of an installed pin's RECORD: its wheel's own says them wrongly. Otherwise as
-    `record_direct_url`."""
+    """Remove the hash and size of files from an installed pin's RECORD: those in its wheel's own RECORD are wrong.
+    Otherwise as `record_direct_url`."""
     if info := _folder(pin, prefix, python):
         _rewrite(info, lambda rows: [[row[0], "", ""] if row[0] in places else row for row in rows])
 
@@ -362,16 +362,16 @@ def files_of(pin: Pin, prefix: Path, python: str) -> tuple[str, ...]:
 
 
 def direct_url(pin: Pin) -> bytes:
-    """Say where a pin came from, without login and token, with the hash that was checked."""
+    """Write the origin of a pin as JSON (PEP 610), without login and token, with the checked hash."""
     address, _, fragment = without_credentials(pin.url or "").partition("#")
-    below = fragment.removeprefix("subdirectory=") if fragment.startswith("subdirectory=") else ""
+    subdirectory = fragment.removeprefix("subdirectory=") if fragment.startswith("subdirectory=") else ""
     sha256 = artifact_of(pin).sha256
-    told = {
+    document = {
         "url": address,
         "archive_info": {"hash": f"sha256={sha256}", "hashes": {"sha256": sha256}},
-        **({"subdirectory": below} if below else {}),
+        **({"subdirectory": subdirectory} if subdirectory else {}),
     }
-    return json.dumps(told).encode()
+    return json.dumps(document).encode()
 
 
 def _rewrite(info: Path, change: Callable[[list[Row]], list[Row]]) -> None:
@@ -387,6 +387,6 @@ def _rewrite(info: Path, change: Callable[[list[Row]], list[Row]]) -> None:
 
 def _replace(path: Path, content: bytes) -> None:
     """Write a file anew: uv may have linked the old one out of its cache."""
-    beside = path.with_name(f"{path.name}.new")
-    beside.write_bytes(content)
-    os.replace(beside, path)
+    temporary = path.with_name(f"{path.name}.new")
+    temporary.write_bytes(content)
+    os.replace(temporary, path)

@@ -17,8 +17,8 @@ from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure, InputError, ToolError
 from envspec.base.places import data_home, home_of
 from envspec.base.redact import redact
-from envspec.base.settings import Settings, load_settings, trusted_folder
 from envspec.base.storage import refuse_shortage
+from envspec.configuration.settings import Settings, load_settings, trusted_folder
 from envspec.export.python_build import RELEASES, TABLE, folder_name, uv_table
 from envspec.lock.model import LockedPython
 from envspec.net.connections import index_fetcher
@@ -43,7 +43,7 @@ SHARED = "[cache] shared"
 
 
 def may_fetch(env: Mapping[str, str], uv: Uv) -> bool:
-    """Say whether the user lets Pythons be fetched."""
+    """Return whether the user lets Pythons be fetched."""
     return not uv.offline and load_settings(env).fetches_python
 
 
@@ -71,8 +71,8 @@ def place_of_build(build: LockedPython, env: Mapping[str, str]) -> Path | None:
 
 
 def fetch_python(python: str, build: LockedPython | None, env: Mapping[str, str], uv: Uv) -> None:
-    """Have uv fetch a CPython `python` ("3.12"): the build that a lock names, or uv's newest. It goes to uv's Pythons;
-    to envspec's, where another release of that very version is in its place. Raises ToolError."""
+    """Have uv fetch a CPython `python` ("3.12"): the build that a lock names, or uv's newest. It goes to uv's Pythons,
+    or to envspec's where uv has another release of that version. Raises ToolError."""
     more = {name: value for name, value in env.items() if name.startswith("UV_PYTHON_")}
     more["UV_PYTHON_DOWNLOADS"] = "automatic"
     mirror = load_settings(env).mirrors.get(MIRROR)
@@ -91,12 +91,12 @@ def fetch_python(python: str, build: LockedPython | None, env: Mapping[str, str]
     if stopped := machine_error(done.returncode, done.stderr, "uv"):
         raise stopped
     if done.returncode:
-        told = cause(redact(done.stderr))
+        reason = cause(redact(done.stderr))
         if build is None:
             hint = f"install python{python}; or set {MIRROR_VARIABLE} to a mirror of its builds"
-            raise ToolError(f"this machine has no CPython {python}, and uv can't fetch one: {told}", hint=hint)
+            raise ToolError(f"this machine has no CPython {python}, and uv can't fetch one: {reason}", hint=hint)
         raise ToolError(
-            f"uv can't fetch CPython {build.version} of {build.build}, which the lock names: {told}",
+            f"uv can't fetch CPython {build.version} of {build.build}, which the lock names: {reason}",
             hint=f"set {MIRROR_VARIABLE}, or [mirrors] {MIRROR}, to a mirror of its builds; with"
             f" UV_PYTHON_DOWNLOADS=never, envspec takes this machine's own Python {python}",
         )
@@ -123,13 +123,13 @@ def build_address(build: LockedPython, settings: Settings, env: Mapping[str, str
 def fetch_build(
     build: LockedPython, settings: Settings, env: Mapping[str, str], *, offline: bool = False, into: Path | None = None
 ) -> Path:
-    """Fetch a build, unless it is in the cache; `into` is another cache to take and keep it in. Raises InputError where
-    it isn't there and the user lets none be fetched, IndexFailure, whose hint names what has to serve it, OSError."""
+    """Fetch a build, unless it is in the cache; `into` is another cache to read and fill. Raises InputError where it
+    isn't there and the user lets none be fetched, IndexFailure, whose hint names what has to serve it, OSError."""
     fetcher = index_fetcher(settings, {}, env, offline=offline)
     store = FileStore(into / ARTIFACTS, fetcher) if into else FileStore.of(settings, fetcher)
-    wanted = WantedFile(build.file, build.sha256, build.size)
-    if kept := store.find_and_verify(wanted):
-        return kept
+    expected = WantedFile(build.file, build.sha256, build.size)
+    if cached := store.find_and_verify(expected):
+        return cached
     if not settings.fetches_python:
         raise InputError(
             f"the cache has no {build.file}, and UV_PYTHON_DOWNLOADS, or uv's python-downloads, lets none be fetched",
@@ -137,13 +137,13 @@ def fetch_build(
             'the base\'s own Python: [image] python = "base"',
         )
     try:
-        return store.fetch(build_address(build, settings, env), wanted)
+        return store.fetch(build_address(build, settings, env), expected)
     except IndexFailure as error:
         if error.hint != NOT_THERE:
             raise
         mirror = env.get(MIRROR_VARIABLE) or settings.mirrors.get(MIRROR)
-        said = f"{redact(mirror)} has to serve" if mirror else f"a mirror that [mirrors] {MIRROR} names has to serve"
-        error.hint = f"{said} {build.build}/{build.file}, or `envspec cache fill` puts it into a shared cache"
+        demand = f"{redact(mirror)} has to serve" if mirror else f"a mirror that [mirrors] {MIRROR} names has to serve"
+        error.hint = f"{demand} {build.build}/{build.file}, or `envspec cache fill` puts it into a shared cache"
         raise
 
 
@@ -182,14 +182,14 @@ def find_interpreter(python: str, env: Mapping[str, str]) -> Path:
 
 
 def has_python(prefix: Path, python: str) -> bool:
-    """Say whether a prefix is a virtual environment of Python `python` that still runs."""
+    """Return whether a prefix is a virtual environment of Python `python` that still runs."""
     return (prefix / "pyvenv.cfg").is_file() and _ask(str(python_of(prefix)), python, os.environ) is not None
 
 
 def version_of(prefix: Path, env: Mapping[str, str]) -> str | None:
     """Give the full version of a prefix's Python ("3.12.14"); None where it doesn't run."""
-    told = _probe(str(python_of(prefix)), env)
-    return str(told[5]) if told else None
+    facts = _probe(str(python_of(prefix)), env)
+    return str(facts[5]) if facts else None
 
 
 def make_virtual_environment(
@@ -198,26 +198,26 @@ def make_virtual_environment(
     env: Mapping[str, str],
     uv: Uv,
     build: LockedPython | None = None,
-    of: Path | None = None,
+    interpreter: Path | None = None,
     *,
     seeing_it: bool = False,
 ) -> None:
-    """Make a virtual environment in `prefix`, beside any other content: of the interpreter `of`, of
+    """Make a virtual environment in `prefix`, beside any other content: of `interpreter`, of
     the lock's `build`, which uv fetches, or of this machine's Python where the lock names none or the user lets none be
     fetched. With `seeing_it`, its Python sees the packages of that Python, too. Raises ToolError."""
-    base = of if of and of.exists() else _find_or_fetch(python, env, uv, build)
+    base = interpreter if interpreter and interpreter.exists() else _find_or_fetch(python, env, uv, build)
     options = ["--quiet", "--no-config", "--no-project", "--allow-existing", *["--system-site-packages"] * seeing_it]
     done = uv.run(["venv", *options, "--python", str(base), str(prefix)], cwd=Path("/"))
     if stopped := machine_error(done.returncode, done.stderr, "uv"):
         raise stopped
     if done.returncode:
-        told = " ".join(redact(done.stderr).split())
-        raise ToolError(f"{base} can't make a virtual environment: {told}", hint="check that this Python works")
+        message = " ".join(redact(done.stderr).split())
+        raise ToolError(f"{base} can't make a virtual environment: {message}", hint="check that this Python works")
 
 
 def _find_or_fetch(python: str, env: Mapping[str, str], uv: Uv, build: LockedPython | None) -> Path:
-    if build is not None and (there := place_of_build(build, env)):
-        return there
+    if build is not None and (interpreter := place_of_build(build, env)):
+        return interpreter
     if build is None or not may_fetch(env, uv):
         try:
             return find_interpreter(python, env)
@@ -229,9 +229,9 @@ def _find_or_fetch(python: str, env: Mapping[str, str], uv: Uv, build: LockedPyt
 
 
 def is_of_build(prefix: Path, build: LockedPython, env: Mapping[str, str]) -> bool:
-    """Say whether a virtual environment is of a build that is on this machine."""
-    there = place_of_build(build, env)
-    return there is not None and python_of(prefix).resolve() == there.resolve()
+    """Return whether a virtual environment is of a build that is on this machine."""
+    interpreter = place_of_build(build, env)
+    return interpreter is not None and python_of(prefix).resolve() == interpreter.resolve()
 
 
 def unmake_virtual_environment(prefix: Path) -> None:
@@ -250,17 +250,17 @@ def _candidates(python: str, env: Mapping[str, str]) -> Iterator[str]:
         yield str(Path(sys.base_prefix) / "bin" / name)
     path = env.get("PATH", os.defpath)
     for folder in path.split(os.pathsep):
-        for each in (name, "python3", "python"):
-            if os.path.isabs(folder) and (found := shutil.which(each, path=folder)):
-                yield found
+        for program in (name, "python3", "python"):
+            if os.path.isabs(folder) and (candidate := shutil.which(program, path=folder)):
+                yield candidate
     uvs = uvs_folder(env)
     pyenvs = Path(env.get("PYENV_ROOT") or home_of(env) / ".pyenv") / "versions"
-    for kept, pattern in ((uvs, f"cpython-{python}.*"), (pyenvs, f"{python}.*")):
-        yield from sorted(glob.glob(os.path.join(glob.escape(str(kept)), pattern, "bin", name)), reverse=True)
+    for root, pattern in ((uvs, f"cpython-{python}.*"), (pyenvs, f"{python}.*")):
+        yield from sorted(glob.glob(os.path.join(glob.escape(str(root)), pattern, "bin", name)), reverse=True)
 
 
 def _base(candidate: str, python: str, env: Mapping[str, str]) -> Path | None:
-    """Give the interpreter that `candidate` is, or was made from, if it's the wanted Python."""
+    """Return the interpreter that `candidate` is or was made from, if it's the required Python."""
     base_prefix = _ask(candidate, python, env)
     if base_prefix is None:
         return None
@@ -270,10 +270,10 @@ def _base(candidate: str, python: str, env: Mapping[str, str]) -> Path | None:
 
 def _ask(candidate: str, python: str, env: Mapping[str, str]) -> str | None:
     """Give the base prefix of an interpreter that is a 64-bit CPython `python` with a GIL, else None."""
-    told = _probe(candidate, env)
-    if told is None or (told[0], told[1], *told[3:5]) != ("cpython", python, True, False):
+    facts = _probe(candidate, env)
+    if facts is None or (facts[0], facts[1], *facts[3:5]) != ("cpython", python, True, False):
         return None
-    return str(told[2])
+    return str(facts[2])
 
 
 def _probe(candidate: str, env: Mapping[str, str]) -> Sequence[object] | None:

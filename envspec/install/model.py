@@ -57,12 +57,12 @@ class Fetching(Struct):
     _came: int = 0
 
     def begin(self, pins: Sequence[Pin]) -> None:
-        """These are missing, and fetched from here on."""
+        """Begin to count the files of missing packages."""
         self._total, self._came = sum(pin.artifact.size or 0 for pin in pins if pin.artifact), 0
         self.progress.phase(f"pip: fetching {len(pins)} {'file' if len(pins) == 1 else 'files'}")
 
     def came(self, count: int) -> None:
-        """So many bytes more."""
+        """Count more bytes."""
         self._came += count
         known = f" of {byte_size(self._total)}" if self._total else ""
         self.progress.advance(detail=f"{byte_size(self._came)}{known}")

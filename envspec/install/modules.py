@@ -13,7 +13,7 @@ from envspec.lock.model import Lock
 
 SEARCH = "/usr/local/bin:/usr/bin:/bin"
 """PATH before a site's own start files set theirs."""
-_KEPT = ("HOME", "USER", "LOGNAME", "LANG", "TERM", "LMOD_SYSTEM_NAME", "LMOD_CONFIG_DIR")
+_OF_THE_USER = ("HOME", "USER", "LOGNAME", "LANG", "TERM", "LMOD_SYSTEM_NAME", "LMOD_CONFIG_DIR")
 _SECONDS = 120.0
 _NO_MODULE, _NO_LOAD = 71, 72
 # the site's start files, without the user's own; `module use` of the user's counts. Lmod's `load` tells of a failure
@@ -31,9 +31,9 @@ exec env -0
 
 def load_modules(names: str, env: Mapping[str, str]) -> dict[str, str]:
     """Give the variables of a clean shell in which these modules, words with spaces between, are loaded. `env` is this
-    process's: of it count who the user is, and MODULEPATH. Raises InputError for a module that can't be loaded,
-    ToolError."""
-    own = {name: env[name] for name in _KEPT if name in env} | {"PATH": SEARCH}
+    process's environment; only the variables of the user's identity, and MODULEPATH, count. Raises InputError for a
+    module that can't be loaded, ToolError."""
+    own = {name: env[name] for name in _OF_THE_USER if name in env} | {"PATH": SEARCH}
     words = ("bash", "--noprofile", "--norc", "-c", _SCRIPT, "envspec", env.get("MODULEPATH", ""), *names.split())
     try:
         done = run(words, own, seconds=_SECONDS, session=True)
@@ -41,13 +41,13 @@ def load_modules(names: str, env: Mapping[str, str]) -> dict[str, str]:
         raise ToolError(f"module load {names} took longer than {_SECONDS:.0f} s", hint="try it in a shell") from None
     except OSError as error:
         raise ToolError(f"bash can't be started: {error.strerror}", hint="a module is loaded in bash") from None
-    said = printable(" ".join(done.stderr.decode("utf-8", "replace").split()))[:500]
+    message = printable(" ".join(done.stderr.decode("utf-8", "replace").split()))[:500]
     if done.returncode == _NO_MODULE:
         hint = "envspec reads the site's /etc/profile, which defines it: use a node that has modules"
         raise ToolError("this machine has no `module` command", hint=hint)
     if done.returncode:
         hint = "`module spider NAME` and `module avail` list what there is"
-        raise InputError(f"module load {names} failed: {said or 'it said nothing'}", hint=hint)
+        raise InputError(f"module load {names} failed: {message or 'it said nothing'}", hint=hint)
     rows = (row.partition("=") for row in done.stdout.decode("utf-8", "surrogateescape").split("\0") if "=" in row)
     return {name: value for name, _, value in rows if not name.startswith("BASH_FUNC_")}
 

@@ -1,5 +1,5 @@
-"""An environment on a base: a virtual environment of the base's own Python, which sees the base's packages behind what
-is installed in it. Nothing is written below the base."""
+"""An environment on a base: a virtual environment of the base's own Python, which sees the base's packages behind its
+own. Nothing is written below the base."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ class BasePrefix(Struct, frozen=True):
     @property
     def folders(self) -> tuple[Path, ...]:
         """The folders of its packages."""
-        return tuple(self.prefix / one for one in self.inventory.folders)
+        return tuple(self.prefix / folder for folder in self.inventory.folders)
 
     def is_of(self, environment: Path) -> bool:
-        """Say whether an environment has its Python, and sees its packages."""
+        """Return whether an environment has its Python, and sees its packages."""
         if python_of(environment).resolve() != self.python.resolve():
             return False
         config = read_plain(environment / "pyvenv.cfg", links_out=True).decode(errors="replace")
         seen = "include-system-site-packages = true" in config
         path = site_packages(environment, self._minor) / _FOLDERS
-        there = read_plain(path, links_out=True).decode() if path.is_file() else ""
-        return there == self._listed and seen != self._is_virtual
+        listed = read_plain(path, links_out=True).decode() if path.is_file() else ""
+        return listed == self._listed and seen != self._is_virtual
 
     @property
     def _is_virtual(self) -> bool:
@@ -57,7 +57,7 @@ class BasePrefix(Struct, frozen=True):
 
     @property
     def modules(self) -> SiteModules | None:
-        """What activation loads first; None of a prefix."""
+        """The modules that activation loads first; None for a prefix."""
         known, names = self.inventory.variables, self.inventory.source.split()
         if self.prefix != ROOT:
             return None
@@ -74,20 +74,22 @@ class BasePrefix(Struct, frozen=True):
     @property
     def _lines(self) -> list[str]:
         """The folders that come first, and those that a virtual environment's Python wouldn't show another one."""
-        first = [one for one in self.inventory.variables.get("PYTHONPATH", "").split(":") if one.startswith("/")]
-        own = [one for one in map(str, self.folders) if one not in first]
-        return [*first, *(f"import site; site.addsitedir({one!r})" for one in own)]
+        first = [
+            folder for folder in self.inventory.variables.get("PYTHONPATH", "").split(":") if folder.startswith("/")
+        ]
+        own = [folder for folder in map(str, self.folders) if folder not in first]
+        return [*first, *(f"import site; site.addsitedir({folder!r})" for folder in own)]
 
     @property
     def for_installer(self) -> str:
-        """What a bundle's install.sh makes an environment from: the path of the Python, and those lines."""
+        """The input of a bundle's install.sh: the path of the Python, and the lines of its folders."""
         return "".join(f"{line}\n" for line in (str(self.python), *self._lines))
 
     def make(self, environment: Path, env: Mapping[str, str], uv: Uv) -> None:
         """Make an environment that sees its packages. Raises ToolError, OSError."""
         # the packages that a virtual environment itself sees are those of another Python
         seeing = not self._is_virtual
-        make_virtual_environment(environment, self._minor, env, uv, of=self.python, seeing_it=seeing)
+        make_virtual_environment(environment, self._minor, env, uv, interpreter=self.python, seeing_it=seeing)
         path = site_packages(environment, self._minor) / _FOLDERS
         if self._listed:
             write_file(environment, path.relative_to(environment), self._listed)
@@ -95,11 +97,10 @@ class BasePrefix(Struct, frozen=True):
             path.unlink(missing_ok=True)
 
     def collisions(self, pins: Iterable[Pin], environment: Path) -> Iterator[str]:
-        """List the installed packages that have files of the same path as another one's of the base: Python takes
-        theirs."""
+        """List the installed packages with a file at the same path as a file of the base: Python takes theirs."""
         for pin in pins:
             files = files_of(pin, environment, self._minor) if pin.name not in self.inventory.packages else ()
-            hidden = (one / file for file in files for one in self.folders if (one / file).is_file())
+            hidden = (folder / file for file in files for folder in self.folders if (folder / file).is_file())
             if (first := next(hidden, None)) is not None:
                 yield f"{pin.name} hides the base's {first}: Python takes the file of {pin.name}"
 
@@ -115,7 +116,7 @@ def base_of(lock: Lock, target: LockedTarget) -> BasePrefix | None:
 
 
 def any_base(lock: Lock, target: LockedTarget) -> BasePrefix | None:
-    """Give the base of a lock's target: of an image or a SIF as whoever is inside it sees it."""
+    """Return the base of a lock's target; the paths of an image or a SIF are those inside it."""
     base = lock.inputs.base
     if base is None:
         return None

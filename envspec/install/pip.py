@@ -69,7 +69,7 @@ class PipInstaller(Struct, frozen=True):
         self, label: str, pins: Sequence[Pin], damaged: Collection[str], done: Callable[[Sequence[Pin]], None]
     ) -> tuple[str, ...]:
         """Install pins of the target `label`, replacing whatever version is there. `done` is called with those that are
-        in place. Gives what is wrong with their files, and did no harm.
+        in place. Returns the faults of their files that did no harm.
 
         `damaged` are names whose files had changed: they may have been uv's own, for it links out of its cache, so that
         these are unpacked anew.
@@ -103,7 +103,7 @@ class PipInstaller(Struct, frozen=True):
         return tuple(self._mend_records(pins, files))
 
     def _mend_records(self, pins: Sequence[Pin], files: Paths) -> Iterator[str]:
-        """Leave unsaid in the environment what wheels' RECORDs say wrongly, and tell it."""
+        """Remove the wrong values of wheels' RECORDs from the environment's, and yield a note on each."""
         for pin in pins:
             path = files[_key(pin)] if pin.is_wheel and _key(pin) in files else None
             if path is None or not (places := untrue_rows(path)):
@@ -118,9 +118,9 @@ class PipInstaller(Struct, frozen=True):
     def _waves(self, pins: Sequence[Pin], files: Paths) -> Mapping[str, int]:
         """Number the wheels that overwrite files of others by when they are installed: uv installs those of one call
         side by side."""
-        there = {pin.name: files[_key(pin)] for pin in pins if pin.is_wheel and _key(pin) in files}
-        order = [name for name in pip_order(self.builder.rules.target) if name in there]
-        parts = waves(order, overwrites(shared_paths((name, paths_of_wheel(there[name])) for name in order)))
+        wheels = {pin.name: files[_key(pin)] for pin in pins if pin.is_wheel and _key(pin) in files}
+        order = [name for name in pip_order(self.builder.rules.target) if name in wheels]
+        parts = waves(order, overwrites(shared_paths((name, paths_of_wheel(wheels[name])) for name in order)))
         return {name: number for number, names in enumerate(parts) for name in names}
 
     def _refuse_other_builds(self, pins: Sequence[Pin]) -> None:
@@ -138,7 +138,7 @@ class PipInstaller(Struct, frozen=True):
         done(pins)
 
     def _install_source(self, label: str, pin: Pin, files: Paths, *, fresh: bool) -> None:
-        """Install what is compiled against the environment, which has all its wheels by now."""
+        """Install a source that is compiled against the environment, which has all its wheels by now."""
         place = self.scratch / f"built-{pin.name}"
         place.mkdir(exist_ok=True)
         # what uv keeps of a wheel's file is of its path and time, and the cache of a build would be another torch's
@@ -152,9 +152,9 @@ class PipInstaller(Struct, frozen=True):
             command += ["--no-index", "--offline", "--find-links", str(wheel.parent), pin.name]
         python = python_of(self.prefix)
         more = {**_PATIENCE, **(self.builder.variables(python) if pin.git else {})}
-        status, told = self._run(["pip", "install", "--python", str(python), *command], place, more)
+        status, output = self._run(["pip", "install", "--python", str(python), *command], place, more)
         if status:
-            raise failure(status, told, label=label, offline=self.uv.offline)
+            raise failure(status, output, label=label, offline=self.uv.offline)
 
     def _collect(self, pins: Sequence[Pin]) -> Paths:
         return self.collector.collect(pins) if pins else {}
@@ -163,8 +163,8 @@ class PipInstaller(Struct, frozen=True):
         self, label: str, pins: Sequence[Pin], files: Paths, place: Path, options: Sequence[str], *, again: bool = True
     ) -> None:
         place.mkdir(exist_ok=True)
-        built_with = self._collect([one for pin in pins for one in self.builder.rules.target.build_wheels(pin)])
-        for pin in (one for one in pins if one.is_inert):
+        built_with = self._collect([wheel for pin in pins for wheel in self.builder.rules.target.build_wheels(pin)])
+        for pin in (pin for pin in pins if pin.is_inert):
             refuse_code(pin, files[_key(pin)])
         files = with_plain_names(pins, files, place / "variants")
         (place / "requirements.txt").write_text("".join(_requirements(pins, files)), encoding="utf-8")
@@ -187,12 +187,12 @@ class PipInstaller(Struct, frozen=True):
         # git and such builds alone go to the network
         command += [] if loose else ["--no-index"]
         command += [] if (git or loose) and not self.uv.offline else ["--offline"]
-        status, told = self._run(command, place, more)
+        status, output = self._run(command, place, more)
         if status == 0:
             return
         # what it did so far comes first
-        problem = _ERROR.search(told)
-        error = failure(status, told[problem.start() :] if problem else told, label=label, offline=self.uv.offline)
+        problem = _ERROR.search(output)
+        error = failure(status, output[problem.start() :] if problem else output, label=label, offline=self.uv.offline)
         if again and "Hash mismatch" in error.message:
             # something in the cache isn't what was fetched any more
             fresh = replace(self.collector, again=True).collect([pin for pin in pins if pin.git is None])
@@ -203,12 +203,12 @@ class PipInstaller(Struct, frozen=True):
         own = (files[_key(pin)] for pin in pins if _is_of_an_index(pin))
         folders = dict.fromkeys(str(path.parent) for path in (*own, *built_with.values()))
         links = f"find-links = {inline_strings(folders)}\n"
-        return links + "".join(f"{key(name)} = {value(item)}\n" for name, item in self.uv.settings.items())
+        return links + "".join(f"{key(name)} = {value(setting)}\n" for name, setting in self.uv.settings.items())
 
     def _run(self, command: Sequence[str], place: Path, more: Mapping[str, str]) -> tuple[int, str]:
-        """Run uv, telling its progress; give its status, and what it said."""
+        """Run uv and report its progress; return its status and its output."""
         env = {**self.uv.environment(), **more}
-        said: list[str] = []
+        lines: list[str] = []
         try:
             process = programs.start(
                 [self.uv.executable, *command], env, place,
@@ -217,7 +217,7 @@ class PipInstaller(Struct, frozen=True):
         except OSError as error:
             raise ToolError(f"uv can't be started: {error}", hint="reinstall envspec: uv comes with it") from None
         assert process.stderr is not None  # a pipe, as asked for
-        reader = threading.Thread(target=self._listen, args=(process.stderr, said), daemon=True)
+        reader = threading.Thread(target=self._listen, args=(process.stderr, lines), daemon=True)
         try:
             reader.start()
             process.wait()
@@ -229,12 +229,12 @@ class PipInstaller(Struct, frozen=True):
                 process.kill()
                 process.wait()
             reader.join(5)
-        return process.returncode, "".join(said)
+        return process.returncode, "".join(lines)
 
-    def _listen(self, stream: IO[bytes], said: list[str]) -> None:
+    def _listen(self, stream: IO[bytes], lines: list[str]) -> None:
         with stream:
             for line in (raw.decode(errors="replace") for raw in stream):
-                said.append(line)
+                lines.append(line)
                 words = line.lstrip()
                 if words.startswith(("Downloading", "Downloaded", "Prepared", "Installed", "Building", "Built")):
                     self.progress.advance(detail=" ".join(redact(line).split()))
@@ -262,13 +262,12 @@ def pip_check(prefix: Path, uv: Uv, variants: Collection[str] = ()) -> tuple[str
         return ()
     lines = [line.strip() for line in ran.stderr.splitlines()]
     unread = tuple(f"The package `{name}` is broken or incomplete" for name in variants)
-    found = tuple(line for line in lines if line.startswith("The package"))
-    return tuple(line for line in found if not line.startswith(unread)) if found else (" ".join(lines)[:500],)
+    problems = tuple(line for line in lines if line.startswith("The package"))
+    return tuple(line for line in problems if not line.startswith(unread)) if problems else (" ".join(lines)[:500],)
 
 
-def uninstall(dist: Dist, prefix: Path, kept: Collection[str] = ()) -> None:
-    """Remove a pip package: the files in its RECORD but those that are `kept`, their bytecode, and folders that become
-    empty.
+def uninstall(dist: Dist, prefix: Path, retained: Collection[str] = ()) -> None:
+    """Remove a pip package: the files in its RECORD except `retained`, their bytecode, and folders that become empty.
 
     RECORD goes last, so that an interrupted removal can be repeated. Files that RECORD lists outside the prefix, by
     name or through links, stay. Raises OSError.
@@ -283,7 +282,7 @@ def uninstall(dist: Dist, prefix: Path, kept: Collection[str] = ()) -> None:
     for path in listed:
         if prefix not in path.parents or path == info / "RECORD" or not stays_inside(path, prefix):
             continue
-        if str(path) in kept:
+        if str(path) in retained:
             continue
         try:
             path.unlink(missing_ok=True)
@@ -313,7 +312,7 @@ def _key(pin: Pin) -> tuple[str, str]:
 
 
 def _is_of_an_index(pin: Pin) -> bool:
-    """Whether a pin's file has a name that says what it is. That of a URL may have any."""
+    """Return whether a pin's file has a name by the rules of indexes. A file at a URL may have any name."""
     return pin.git is None and pin.url is None
 
 

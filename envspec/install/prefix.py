@@ -86,11 +86,11 @@ def claim(prefix: Path, spec: str) -> PrefixState | None:
     state = _read_state(prefix)
     if state is None:
         try:
-            others = sorted(set(os.listdir(prefix)) - _NOT_OURS)
+            names = sorted(set(os.listdir(prefix)) - _NOT_OURS)
         except FileNotFoundError:
-            others = []
-        if others and not _is_begun(prefix, others):
-            message = f"{prefix} isn't empty, and its content isn't envspec's ({', '.join(others[:3])}…)"
+            names = []
+        if names and not _is_begun(prefix, names):
+            message = f"{prefix} isn't empty, and its content isn't envspec's ({', '.join(names[:3])}…)"
             raise InputError(message, hint="give --prefix a new or an empty folder")
         return None
     if state.spec != spec:
@@ -105,8 +105,8 @@ def claim(prefix: Path, spec: str) -> PrefixState | None:
 
 
 def _is_begun(prefix: Path, names: Collection[str]) -> bool:
-    """Say whether all that a prefix has is the folder of envspec's records, without any yet: a run was killed that had
-    just begun, or is about to write its first one."""
+    """Return whether a prefix has nothing but the folder of envspec's records, and no record yet: a run was killed just
+    after its begin, or is about to write its first record."""
     try:
         return (
             list(names) == [FOLDER.parts[0]]
@@ -118,11 +118,11 @@ def _is_begun(prefix: Path, names: Collection[str]) -> bool:
 
 
 def is_whole(prefix: Path, lock: Lock, target: LockedTarget) -> bool:
-    """Say whether a prefix was completed as this target of a lock, and nothing began to change it since. Its files
+    """Return whether a prefix was completed as this target of a lock, and nothing began to change it since. Its files
     aren't looked at. Raises InputError for records that envspec didn't write."""
     state = _read_state(prefix)
-    wanted = (lock.name, target.name, str(prefix), digest_of(target))
-    return state is not None and state.complete and (state.spec, state.target, state.prefix, state.digest) == wanted
+    expected = (lock.name, target.name, str(prefix), digest_of(target))
+    return state is not None and state.complete and (state.spec, state.target, state.prefix, state.digest) == expected
 
 
 def _read_state(prefix: Path) -> PrefixState | None:
@@ -154,8 +154,8 @@ def write_file(prefix: Path, path: Path, text: str) -> None:
 
 
 def remove_debris(debris: Collection[Path]) -> None:
-    """Remove leftovers of an interrupted installer, which no installer can read. Of a link, the link goes. Raises
-    OSError.
+    """Remove leftovers of an interrupted installer, which no installer can read. Of a link, only the link is removed.
+    Raises OSError.
     """
     for path in debris:
         if path.is_dir() and not path.is_symlink():
@@ -168,7 +168,7 @@ def sweep(prefix: Path, written: Collection[Path]) -> None:
     """Remove the temporary files that `write_file` left in killed runs, beside the files `written` (relative),
     envspec's own records and those of conda packages. Raises NotPlain, OSError.
     """
-    for path in {FOLDER, Path("conda-meta"), *(each.parent for each in written)}:
+    for path in {FOLDER, Path("conda-meta"), *(file.parent for file in written)}:
         with suppress(FileNotFoundError), Location(prefix, path.as_posix()).open() as folder:
             atomic.sweep(folder)
 

@@ -1,6 +1,6 @@
-"""A spec's own project in an environment: built with what the lock has, and installed last, without dependencies.
+"""A spec's own project in an environment: built with the lock's packages, and installed last, without dependencies.
 
-One that is compiled is built once: its wheel is kept for as long as its files and all that it was built with stay.
+A compiled project is built once: its wheel is valid for as long as its files and the inputs of its build stay.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class ProjectBuild(Struct, frozen=True):
 def build_project_once(build: ProjectBuild, wheels: BuiltWheels, host: InstallHost) -> BuiltProject:
     """Give the wheel of a project, built as `build_project` does or before. Its scratch lies where `wheels` do."""
     key = project_key(build.spec, build.project, build.target, host)
-    if key is not None and (kept := wheels.find(key)) is not None:
-        return _describe_wheel(build.project, kept)
+    if key is not None and (cached := wheels.find(key)) is not None:
+        return _describe_wheel(build.project, cached)
     built = build_project(build)
     if key is None:
         return built
@@ -79,8 +79,8 @@ def build_project_once(build: ProjectBuild, wheels: BuiltWheels, host: InstallHo
 def project_key(spec: Spec, project: Project, target: LockedTarget, host: InstallHost) -> str | None:
     """Return the key of all that shapes a compiled project's wheel: its files, the environment, Python, platform, GPUs.
 
-    None for one that is built at once, for one whose version is git's, and for a folder that is too large to be read
-    each time. Raises OSError.
+    None for a project that is built at once, for a project whose version is git's, and for a folder that is too large
+    to be read each time. Raises OSError.
     """
     names = build_names(project)
     if not is_compiled(project) or names & VERSIONED:
@@ -160,7 +160,7 @@ def _describe_wheel(project: Project, wheel: Path) -> BuiltProject:
 
 
 def build_for_bundle(spec: Spec, project: Project, builder: WheelBuilder) -> Path:
-    """Build the wheel of a project for another machine, in an environment of what its build requires. Raises as
+    """Build the wheel of a project for another machine, in an environment of its build requirements. Raises as
     `build_project`."""
     target = builder.rules.target
     reached = Graph.of(target, build_names(project)).outgoing
@@ -171,7 +171,7 @@ def build_for_bundle(spec: Spec, project: Project, builder: WheelBuilder) -> Pat
 
 
 def install_project(built: BuiltProject, prefix: Path, uv: Uv, scratch: Path) -> None:
-    """Install a project's wheel in place of what is there of it. Raises ToolError."""
+    """Install a project's wheel in place of an older one. Raises ToolError."""
     done = uv.run(
         [
             *("pip", "install", "--no-config", "--no-deps", "--no-index", "--offline", "--quiet"),
@@ -184,5 +184,5 @@ def install_project(built: BuiltProject, prefix: Path, uv: Uv, scratch: Path) ->
     if killed := machine_error(done.returncode, done.stderr, f"{built.name}: uv"):
         raise killed
     if done.returncode:
-        told = " ".join(redact(done.stderr).split())[-600:]
-        raise ToolError(f"{built.name} can't be installed: {told}", hint="check its build backend's settings")
+        message = " ".join(redact(done.stderr).split())[-600:]
+        raise ToolError(f"{built.name} can't be installed: {message}", hint="check its build backend's settings")

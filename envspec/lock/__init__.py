@@ -1,1 +1,2 @@
-"""The lock: model, read, write, judge, freshness, graph, the files beside it; `formats/` has one module a format."""
+"""The lock: model, read, write, judge, freshness, graph, the files beside it; `formats/` writes other tools' files,
+`formats/foreign/` reads them."""

@@ -80,7 +80,8 @@ def url_of(pin: Pin, urls: FileUrls) -> str:
 
 
 def in_link_order(pins: Iterable[Pin]) -> list[Pin]:
-    """Return the packages with those first that others depend on, otherwise by name; a cycle is cut where it's entered.
+    """Return the packages in the order of linking: each after those that it depends on, otherwise by name. A cycle is
+    cut where it's entered.
 
     Tools link an explicit list as it stands, and a package's scripts may use what it depends on.
     """
@@ -107,7 +108,7 @@ def in_link_order(pins: Iterable[Pin]) -> list[Pin]:
 
 
 def describe(lock: Lock, target: LockedTarget) -> str:
-    """Return what a file is of, in a sentence: `mm-v2.9, target cpu: Python 3.12 on linux-64.`"""
+    """Return the subject of a target's file as a sentence: `mm-v2.9, target cpu: Python 3.12 on linux-64.`"""
     inputs = target.inputs
     cuda = f", CUDA {inputs.cuda}" if inputs.cuda else ""
     return f"{lock.name}, target {target.name}: Python {inputs.python} on {inputs.platform}{cuda}."

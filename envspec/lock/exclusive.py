@@ -59,14 +59,14 @@ def _acquire(location: Location, on_wait: Callable[[], None]) -> Held:
         try:
             if hold(folder.descriptor, on_wait):
                 # Whoever we waited for may have taken away what we then locked: lock what is there now.
-                with location.open(make=True) as now:
-                    if os.path.samestat(os.fstat(folder.descriptor), os.fstat(now.descriptor)):
+                with location.open(make=True) as reopened:
+                    if os.path.samestat(os.fstat(folder.descriptor), os.fstat(reopened.descriptor)):
                         return Held(folder, folder.descriptor)
             else:
                 descriptor = folder.open_file(LOCK_FILE, os.O_RDWR | os.O_CREAT)
                 hold(descriptor, on_wait)
-                found = folder.look(LOCK_FILE)
-                if found is not None and os.path.samestat(os.fstat(descriptor), found):
+                current = folder.look(LOCK_FILE)
+                if current is not None and os.path.samestat(os.fstat(descriptor), current):
                     return Held(folder, descriptor)
                 os.close(descriptor)
         except FileNotFoundError:

@@ -42,7 +42,7 @@ class Edge(NamedTuple):
     overridden: str | None = None
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """The requirement for people, with what it overrides."""
         return self.requirement if self.overridden is None else f"{self.requirement} (overrides {self.overridden})"
 
@@ -88,7 +88,7 @@ class Graph(Struct, frozen=True):
         """Return the graph of a target from its spec's requirements, or from the pip requirements `roots` instead of
         those."""
         inputs, extras = target.inputs, dict(target.extras)
-        asked = _Asked(
+        request = _Request(
             inputs.platform,
             inputs.full_python,
             tuple(inputs.requirements if roots is None else roots),
@@ -99,7 +99,7 @@ class Graph(Struct, frozen=True):
                 *((Node("base", name), extras.get(name, ()), (name,)) for name, _ in target.provided),
             ),
         )
-        edges = _follow(asked)
+        edges = _follow(request)
         return Graph(
             {Node(pin.kind, pin.name): pin for pin in (*target.pins, *pins_of_base(target))},
             *(edges.roots, edges.outgoing, edges.extras, edges.missing, edges.incoming),
@@ -110,8 +110,7 @@ class Graph(Struct, frozen=True):
         return packages_of_name(self.pins.values(), name)
 
     def paths_to(self, name: str, limit: int = 5) -> tuple[tuple[Edge, ...], ...]:
-        """Return up to `limit` ways from the spec to a package, the shortest first. No package stands twice in one
-        way."""
+        """Return up to `limit` paths from the spec to a package, the shortest first. A path has no package twice."""
         distance = self._distances()
         direct: dict[Node, Edge] = {}
         for edge in self.roots:
@@ -122,11 +121,11 @@ class Graph(Struct, frozen=True):
             (distance[node], 0, (node,), ()) for node in self.find(name) if node in distance
         ]
         heapq.heapify(queue)
-        found: list[tuple[Edge, ...]] = []
-        while queue and len(found) < limit:
+        paths: list[tuple[Edge, ...]] = []
+        while queue and len(paths) < limit:
             _, _, nodes, edges = heapq.heappop(queue)
             if edges and edges[0].source is None:
-                found.append(edges)
+                paths.append(edges)
                 continue
             head, known = nodes[0], len(edges) + 1
             if head in direct:
@@ -138,7 +137,7 @@ class Graph(Struct, frozen=True):
                     continue
                 sources.add(source)
                 heapq.heappush(queue, (known + distance[source], -known, (source, *nodes), (edge, *edges)))
-        return tuple(found)
+        return tuple(paths)
 
     def tree(self, depth: int | None = None) -> tuple[Tree, ...]:
         """Return what the spec requires, directly or not, at most `depth` levels below the spec's own.
@@ -183,16 +182,17 @@ class Graph(Struct, frozen=True):
 
 
 def pins_of_base(target: LockedTarget) -> Iterator[Pin]:
-    """Give the packages that stay of a target's base as pins without a file, whose requirements are the base's own, but
-    for those of extras."""
+    """Give the packages that a target retains of its base, as pins without a file. Their requirements are the base's
+    own, without those of extras."""
     lines = dict(target.extras)
     for name, version in target.provided:
         known = SolverView(Metadata(name, version, lines.get(name, ())))
         yield Pin("base", name, version, "base", None, lines.get(name, ()), solver=known)
 
 
-class _Asked(Struct, frozen=True):
-    """All of a target that its edges follow from: who requires what, and where. Versions and files aren't in it."""
+class _Request(Struct, frozen=True):
+    """The parts of a target that decide its edges: packages with their requirements, and the platform. Versions and
+    files aren't among them."""
 
     platform: str
     python: str
@@ -204,7 +204,7 @@ class _Asked(Struct, frozen=True):
 
 
 class _Edges(Struct, frozen=True):
-    """The fields of a `Graph` that follow from what is asked."""
+    """The fields of a `Graph` that follow from a request."""
 
     roots: tuple[Edge, ...]
     outgoing: Mapping[Node, tuple[Edge, ...]]
@@ -214,19 +214,19 @@ class _Edges(Struct, frozen=True):
 
 
 @lru_cache(maxsize=16)
-def _follow(asked: _Asked) -> _Edges:
+def _follow(request: _Request) -> _Edges:
     """Follow the edges. Targets that differ in the files of their packages alone share them."""
-    return _Builder(asked).build()
+    return _Builder(request).build()
 
 
 class _Builder:
-    def __init__(self, asked: _Asked) -> None:
-        self.asked = asked
-        self.dependencies = {node: texts for node, texts, _ in asked.packages}
-        provided = {canonical_name(name): node for node, _, names in asked.packages for name in names}
+    def __init__(self, request: _Request) -> None:
+        self.request = request
+        self.dependencies = {node: texts for node, texts, _ in request.packages}
+        provided = {canonical_name(name): node for node, _, names in request.packages for name in names}
         self.pip = {**provided, **{node.name: node for node in self.dependencies if node.kind == "pip"}}
-        self.markers = markers_of(asked.platform, asked.python)
-        self.overrides = Overrides(asked.overrides)
+        self.markers = markers_of(request.platform, request.python)
+        self.overrides = Overrides(request.overrides)
         self.missing: dict[Missing, None] = {}
 
     def build(self) -> _Edges:
@@ -258,10 +258,10 @@ class _Builder:
         )
 
     def _pip_roots(self) -> Iterable[Edge]:
-        return self._pip_edges(None, sorted(self.asked.requirements), frozenset())
+        return self._pip_edges(None, sorted(self.request.requirements), frozenset())
 
     def _conda_roots(self) -> Iterator[Edge]:
-        for text in self.asked.conda_requirements:
+        for text in self.request.conda_requirements:
             yield from self._conda_edge(None, text)
 
     def _edges(self, node: Node, extras: frozenset[str], texts: Iterable[str]) -> Iterable[Edge]:
@@ -282,32 +282,37 @@ class _Builder:
 
     def _pip_edges(self, source: Node | None, texts: Iterable[str], extras: frozenset[str]) -> list[Edge]:
         if self.overrides:
-            instead = ((text, *one) for text in texts for one in effective(text, extras, self.markers, self.overrides))
-            asked = ((one, head_of(one).name, text if overridden else None) for text, one, overridden in instead)
+            effective_lines = (
+                (text, *pair) for text in texts for pair in effective(text, extras, self.markers, self.overrides)
+            )
+            requirements = (
+                (requirement, head_of(requirement).name, text if overridden else None)
+                for text, requirement, overridden in effective_lines
+            )
         else:
             held = self.markers.heads(extras)
-            asked = ((text, head.name, None) for text in texts if (head := held[text]))
-        found = []
-        for requirement, name, overridden in asked:
-            to = self.pip.get(name)
-            if to is None:
+            requirements = ((text, head.name, None) for text in texts if (head := held[text]))
+        edges = []
+        for requirement, name, overridden in requirements:
+            target = self.pip.get(name)
+            if target is None:
                 self.missing[Missing(source, requirement)] = None
             else:
-                found.append(Edge(source, to, requirement, "pip", overridden))
-        return found
+                edges.append(Edge(source, target, requirement, "pip", overridden))
+        return edges
 
 
 def packages_of_name(pins: Iterable[Pin], name: str) -> tuple[Node, ...]:
-    """Return the packages of a name in any spelling: conda and pip may both have one. Where none has, those that
-    provide it: conda's `pytorch` is PyPI's `torch`.
+    """Return the packages of a name in any spelling: conda and pip may both have one. Where neither has one, return the
+    packages that provide it: conda's `pytorch` is PyPI's `torch`.
     """
-    wanted = canonical_name(name)
+    canonical = canonical_name(name)
     own: list[Node] = []
     providing: list[Node] = []
     for pin in pins:
-        if canonical_name(pin.name) == wanted:
+        if canonical_name(pin.name) == canonical:
             own.append(Node(pin.kind, pin.name))
-        elif pin.provides and wanted in map(canonical_name, pin.provides):
+        elif pin.provides and canonical in map(canonical_name, pin.provides):
             providing.append(Node(pin.kind, pin.name))
     return tuple(sorted(own or providing))
 
@@ -326,26 +331,26 @@ _NONE: frozenset[str] = frozenset()
 
 
 def findings(target: LockedTarget, places: Mapping[str, Place]) -> Iterator[Finding]:
-    """Yield a warning for each extra that adds nothing: one of a conda package, which has no extras, or one that a
+    """Yield a warning for each extra that adds nothing: an extra of a conda package, which has none, or an extra that a
     wheel's METADATA doesn't offer.
 
     `places` gives the place in the spec of each package. Packages whose METADATA wasn't read are skipped.
     """
     graph = Graph.of(target)
     for edge in dict.fromkeys(_edges(graph)):
-        wanted = head_of(edge.requirement).extras if edge.kind == "pip" else frozenset()
-        if not wanted:
+        extras = head_of(edge.requirement).extras if edge.kind == "pip" else frozenset()
+        if not extras:
             continue
         asker = edge.source.name if edge.source else "the spec"
         place = None if edge.source else places.get(edge.target.name)
         pin = graph.pins[edge.target]
         if pin.kind == "conda":
-            said = f"{asker} asks for {edge.requirement}, but conda packages have no extras"
+            message = f"{asker} asks for {edge.requirement}, but conda packages have no extras"
             remedy = "if you need the extra, add its packages to the spec"
-            yield Finding("warning", "conda-extras", said, remedy=remedy)
+            yield Finding("warning", "conda-extras", message, remedy=remedy)
             continue
-        offered = pin.solver.metadata.extras if pin.solver.metadata else wanted
-        for extra in sorted(wanted - offered):
+        offered = pin.solver.metadata.extras if pin.solver.metadata else extras
+        for extra in sorted(extras - offered):
             label = f"{pin.name} {pin.version}"
             lacks = (
                 f"the base's {label} requires nothing for it" if pin.kind == "base" else f"{label} has no such extra"

@@ -46,7 +46,7 @@ def _base_inputs(base: Base) -> BaseInputs:
 
 
 def target_inputs(spec: Spec, target: Target) -> TargetInputs:
-    """Return what one target is solved from. The order in which the spec names requirements and GPUs doesn't matter.
+    """Return the inputs of a target's solution. The order in which the spec names requirements and GPUs doesn't matter.
 
     Raises SpecError, with its place, for a requirement that isn't PEP 508.
     """
@@ -55,8 +55,8 @@ def target_inputs(spec: Spec, target: Target) -> TargetInputs:
     for match_spec in spec.conda_dependencies(target):
         _refuse_unseen(match_spec.text, match_spec.place)
     terms = spec.pip_terms(target)
-    for one in terms.overrides:
-        _refuse_unseen(one.reason, one.place)
+    for override in terms.overrides:
+        _refuse_unseen(override.reason, override.place)
     for code, reason in terms.accept.items():
         _refuse_unseen(reason, place_of_term(spec, target, "accept", code))
     return TargetInputs(
@@ -70,7 +70,7 @@ def target_inputs(spec: Spec, target: Target) -> TargetInputs:
         requirements=tuple(sorted({_normalise(located) for located in spec.pip_dependencies(target)})),
         conda_requirements=tuple(sorted({normalise_match_spec(d.text) for d in spec.conda_dependencies(target)})),
         constraints=tuple(sorted({_normalise(located) for located in terms.constraints})),
-        overrides=tuple(sorted({(_normalise(one), one.reason) for one in terms.overrides})),
+        overrides=tuple(sorted({(_normalise(override), override.reason) for override in terms.overrides})),
         find_links=tuple(sorted((name, page_name(url)) for name, url in terms.find_links.items())),
         addresses=tuple(
             sorted(
@@ -106,9 +106,9 @@ _OF_THE_MACHINE = "file:"
 _PORTS = {"http": 80, "https": 443}
 
 
-def same_address(one: str, other: str) -> bool:
-    """Say whether two addresses are one, whatever the login, a default port or a slash at the end."""
-    return normal_address(one) == normal_address(other)
+def same_address(address: str, other: str) -> bool:
+    """Return whether two addresses are the same, whatever the login, a default port or a slash at the end."""
+    return normal_address(address) == normal_address(other)
 
 
 def bare_address(address: str) -> str:
@@ -117,7 +117,7 @@ def bare_address(address: str) -> str:
 
 
 def normal_address(address: str) -> str:
-    """Return one spelling of all those of an address, without a login."""
+    """Return the normal spelling of an address, without a login."""
     bare = without_credentials(address)
     try:
         parts = urlsplit(bare)
@@ -133,8 +133,8 @@ def normal_address(address: str) -> str:
 
 
 def _beside(own: TargetInputs, locked: TargetInputs) -> TargetInputs:
-    """Give a target's inputs with the lock's addresses, but for those that are others in the spec: of an index that the
-    lock has no address of none is known."""
+    """Give a target's inputs with the lock's spelling of addresses, and the spec's where an address changed. An index
+    without an address in the lock has none in the result."""
     spec = dict(own.addresses)
     addresses = tuple(
         (name, address if same_address(address, spec[name]) else spec[name])
@@ -156,23 +156,25 @@ class SpecCase(Struct, frozen=True):
     targets: Mapping[str, TargetInputs]
 
     def beside(self, lock: Lock) -> SpecCase:
-        """Give the case with the choices of a lock: its moment for a duration, and the minor version of Python that it
-        has of a range, for a table that knows newer builds makes no lock stale."""
+        """Give the case with the choices of a lock: its moment in place of a duration, and its minor version of Python
+        in place of a range. So a table with newer builds makes no lock stale."""
         spec = with_moments_of_lock(self.spec, lock.inputs.exclude_newer)
         bound = spec.python_range
-        kept = [one.inputs.python for one in lock if releases_of(one.inputs.python, bound)] if bound else []
-        python = max(kept, key=numbers, default=spec.python)
+        minors = [target.inputs.python for target in lock if releases_of(target.inputs.python, bound)] if bound else []
+        python = max(minors, key=numbers, default=spec.python)
         return SpecCase(
             replace(spec, python=python),
             replace(self.shared, exclude_newer=spec.exclude_newer),
             {
-                name: replace(_beside(one, locked.inputs) if (locked := lock.target(name)) else one, python=python)
-                for name, one in self.targets.items()
+                name: replace(
+                    _beside(inputs, locked.inputs) if (locked := lock.target(name)) else inputs, python=python
+                )
+                for name, inputs in self.targets.items()
             },
         )
 
     def is_of(self, lock: Lock) -> bool:
-        """Say whether a lock was made from exactly these inputs."""
+        """Return whether a lock was made from exactly these inputs."""
         own = self.beside(lock)
         named = (lock.name, lock.inputs) == (own.spec.name, own.shared)
         return named and {locked.name: locked.inputs for locked in lock} == own.targets
@@ -184,8 +186,8 @@ def spec_case(spec: Spec) -> SpecCase:
 
 
 def implied_match_specs(python: str, *, with_pip: bool, bound: str | None = None) -> tuple[str, ...]:
-    """Return what conda's solver is asked for besides the spec's match specs: Python, and pip where the target has pip
-    packages, as every conda tool expects. `bound` is the spec's on Python, beside the minor version."""
+    """Return the match specs that conda's solver gets besides the spec's: Python, and pip where the target has pip
+    packages, as every conda tool expects. `bound` is the spec's bound on Python, beside the minor version."""
     return (f"python {python}.*{f',{bound}' if bound else ''}", *("pip",) * with_pip)
 
 
@@ -224,7 +226,7 @@ def fingerprint(spec: SpecInputs, target: TargetInputs) -> str:
             "python": target.python,
             "requirements": target.requirements,
             # keys that came later stand only where they say something, so that older fingerprints stay true
-            **({"metadata": [metadata_table(one) for one in target.metadata]} if target.metadata else {}),
+            **({"metadata": [metadata_table(stated) for stated in target.metadata]} if target.metadata else {}),
             **({"without-corrections": spec.without_corrections} if spec.without_corrections else {}),
             **({"constraints": target.constraints} if target.constraints else {}),
             **({"overrides": [requirement for requirement, _ in target.overrides]} if target.overrides else {}),

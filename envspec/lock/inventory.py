@@ -66,10 +66,10 @@ class Inventory(Struct, frozen=True):
 
     @property
     def cuda(self) -> str | None:
-        """Its CUDA, "13.0": of the runtime that lies there, or what its environment says."""
-        said = self.libraries.get("libcudart") or self.variables.get("CUDA_VERSION") or ""
-        found = re.match(r"[0-9]+\.[0-9]+", said)
-        return found[0] if found else None
+        """Its CUDA ("13.0"): the version of its runtime library, else that of its environment's variable."""
+        version = self.libraries.get("libcudart") or self.variables.get("CUDA_VERSION") or ""
+        match = re.match(r"[0-9]+\.[0-9]+", version)
+        return match[0] if match else None
 
     @property
     def summary(self) -> str:
@@ -78,11 +78,11 @@ class Inventory(Struct, frozen=True):
         return f"Python {self.python}, {plural(len(self.packages), 'package')}{f', torch {torch}' if torch else ''}"
 
     def packages_besides(self, replaced: Collection[str]) -> tuple[tuple[str, str], ...]:
-        """List its packages but those that are replaced, sorted, each with the version that requirements see."""
+        """List its packages except the replaced ones, sorted, each with the version that requirements see."""
         return tuple(sorted((name, as_release(text)) for name, text in self.packages.items() if name not in replaced))
 
     def extras_besides(self, replaced: Collection[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """List what the extras of its packages require, but of those that are replaced, sorted."""
+        """List the requirements of its packages' extras, sorted, without those of replaced packages."""
         return tuple(sorted((name, lines) for name, lines in self.extras.items() if name not in replaced))
 
     def constraints_on(self, replaced: Collection[str]) -> tuple[str, ...]:
@@ -101,14 +101,14 @@ class Inventory(Struct, frozen=True):
             f"inventory-version = {INVENTORY_VERSION}",
         ]
         tables: list[str] = []
-        for name, item in asdict(self).items():
-            if isinstance(item, dict):
-                rows = (f"{key(one)} = {value(item[one])}" for one in sorted(item))
-                tables += ["", f"[{name}]", *rows] if item else []
-            elif isinstance(item, tuple | list):
-                head += [f"{name} = [", *(f"  {value(one)}," for one in item), "]"] if item else []
-            elif item is not None:
-                head.append(f"{name} = {value(item)}")
+        for name, content in asdict(self).items():
+            if isinstance(content, dict):
+                rows = (f"{key(label)} = {value(content[label])}" for label in sorted(content))
+                tables += ["", f"[{name}]", *rows] if content else []
+            elif isinstance(content, tuple | list):
+                head += [f"{name} = [", *(f"  {value(line)}," for line in content), "]"] if content else []
+            elif content is not None:
+                head.append(f"{name} = {value(content)}")
         return "\n".join([*head, *tables, ""])
 
 
@@ -117,34 +117,34 @@ _VERSION = re.compile(r"[!-~]{1,200}")
 
 
 def is_package(name: str, version: str) -> bool:
-    """Say whether a name (normalised) and a version are those of a package: they go on into messages and to uv."""
+    """Return whether a normalised name and a version are valid for a package: messages and uv get them."""
     return _NAME.fullmatch(name) is not None and _VERSION.fullmatch(version) is not None
 
 
-def _refuse_odd(found: Inventory) -> None:
-    """Raise Unreadable for packages and requirements that are none."""
-    for name, version in found.packages.items():
+def _refuse_odd(inventory: Inventory) -> None:
+    """Raise Unreadable for names, versions and requirements that aren't valid."""
+    for name, version in inventory.packages.items():
         if not is_package(name, version):
             raise Unreadable(f"{printable(name)} {printable(version)} is no package")
-    for name, lines in (*found.requires.items(), *found.extras.items()):
+    for name, lines in (*inventory.requires.items(), *inventory.extras.items()):
         for line in lines:
             if not is_requirement(line):
                 raise Unreadable(f"{printable(name)} requires {printable(line)}, which is no requirement")
 
 
 def as_release(version: str) -> str:
-    """Give a version of a base as requirements see it: a pre-release, such as a vendor's 2.9.0a0+nv25.09, as what it
-    is on the way to, with its local part. One that isn't PEP 440's is older than any."""
+    """Give a base's version as requirements see it. A pre-release, such as a vendor's 2.9.0a0+nv25.09, counts as its
+    final release, with its local part. A version that isn't PEP 440's is older than any other."""
     try:
-        found = Version(version)
+        release = Version(version)
     except ValueError:
         return "0"
-    local = f"+{found.local}" if found.local else ""
-    return f"{found.base_version}{local}" if found.is_prerelease else str(found)
+    local = f"+{release.local}" if release.local else ""
+    return f"{release.base_version}{local}" if release.is_prerelease else str(release)
 
 
 def read_inventory(text: str, place: Place) -> Inventory:
-    """Read the text of an inventory. Raises InputError for one that envspec didn't write."""
+    """Read the text of an inventory. Raises InputError for a text that envspec didn't write."""
     try:
         document: dict[str, Any] = read_toml(text)
         version = document.pop("inventory-version", None)
@@ -152,9 +152,9 @@ def read_inventory(text: str, place: Place) -> Inventory:
             raise InputError("a newer envspec wrote this inventory", place=place, hint="update envspec")
         if version != INVENTORY_VERSION:
             raise Unreadable("it has no inventory-version")
-        found = convert(document, Inventory)
-        _refuse_odd(found)
-        return found
+        inventory = convert(document, Inventory)
+        _refuse_odd(inventory)
+        return inventory
     except Unreadable as error:
         raise InputError(
             f"this is no inventory of a base: {error.reason}", place=place, hint="write one: envspec base read BASE"
@@ -173,18 +173,22 @@ class Difference(Struct, frozen=True):
 def differences(old: Inventory, new: Inventory) -> Iterator[Difference]:
     """List what differs between two bases, part by part, by name."""
     before, after = asdict(old), asdict(new)
-    for part, was in before.items():
-        now = after[part]
+    for part, old_value in before.items():
+        new_value = after[part]
         if part in ("requires", "extras"):  # they follow from the packages
             continue
-        if isinstance(was, dict):
-            names = sorted({*was, *now})
-            yield from (Difference(part, n, was.get(n), now.get(n)) for n in names if was.get(n) != now.get(n))
-        elif isinstance(was, tuple):
-            yield from (Difference(part, one, one, None) for one in was if one not in now)
-            yield from (Difference(part, one, None, one) for one in now if one not in was)
-        elif was != now:
-            yield Difference(part, part, was, now)
+        if isinstance(old_value, dict):
+            names = sorted({*old_value, *new_value})
+            yield from (
+                Difference(part, n, old_value.get(n), new_value.get(n))
+                for n in names
+                if old_value.get(n) != new_value.get(n)
+            )
+        elif isinstance(old_value, tuple):
+            yield from (Difference(part, name, name, None) for name in old_value if name not in new_value)
+            yield from (Difference(part, name, None, name) for name in new_value if name not in old_value)
+        elif old_value != new_value:
+            yield Difference(part, part, old_value, new_value)
 
 
 _FIRST = ("torch", "numpy", "triton", "flash-attn", "transformer-engine")
@@ -192,9 +196,14 @@ _OF_SYSTEM = (("libcudnn", "cuDNN"), ("libnccl", "NCCL"), ("libmpi", "libmpi"), 
 
 
 def sentence(old: Inventory, new: Inventory) -> str:
-    """Say in one line what another base brings: what most depends on with its versions, and how much more."""
-    left = [one for one in differences(old, new) if one.part in ("python", "glibc", "libraries", "packages")]
-    told = {
+    """Summarise a change of base in one line: the versions that most depends on, and the number of further
+    differences."""
+    left = [
+        difference
+        for difference in differences(old, new)
+        if difference.part in ("python", "glibc", "libraries", "packages")
+    ]
+    versions = {
         "Python": (old.python, new.python),
         **{name: (old.packages.get(name), new.packages.get(name)) for name in _FIRST[:1]},
         "CUDA": (old.cuda, new.cuda),
@@ -202,8 +211,13 @@ def sentence(old: Inventory, new: Inventory) -> str:
         **{label: (old.libraries.get(name), new.libraries.get(name)) for name, label in _OF_SYSTEM},
         "glibc": (old.glibc, new.glibc),
     }
-    moved = [f"{name} {was or 'none'} -> {now or 'none'}" for name, (was, now) in told.items() if was != now]
+    moved = [
+        f"{name} {old_version or 'none'} -> {new_version or 'none'}"
+        for name, (old_version, new_version) in versions.items()
+        if old_version != new_version
+    ]
     rest = len(
-        {one.name for one in left} - {*_FIRST, *(name for name, _ in _OF_SYSTEM), "python", "glibc", "libcudart"}
+        {difference.name for difference in left}
+        - {*_FIRST, *(name for name, _ in _OF_SYSTEM), "python", "glibc", "libcudart"}
     )
     return ", ".join([*moved, *([f"{rest} more"] if rest else [])])

@@ -83,8 +83,8 @@ class UnsoundLock(LockError):
 
     def __init__(self, path: str, flaws: Sequence[Finding], relock: str) -> None:
         self.flaws = tuple(flaws)
-        left = len(self.flaws) - _TOLD
-        lines = [f"{printable(flaw.text)}  [{flaw.code}]" for flaw in _spread_codes(self.flaws)[:_TOLD]]
+        left = len(self.flaws) - _SHOWN_FLAWS
+        lines = [f"{printable(flaw.text)}  [{flaw.code}]" for flaw in _spread_codes(self.flaws)[:_SHOWN_FLAWS]]
         more = [f"and {left} more: `envspec check` lists them"] if left > 0 else []
         super().__init__(
             "\n  ".join(["what the lock pins can't be right for its spec:", *lines, *more]),
@@ -93,7 +93,7 @@ class UnsoundLock(LockError):
         )
 
 
-_TOLD = 8
+_SHOWN_FLAWS = 8
 
 
 def _spread_codes(flaws: Sequence[Finding]) -> list[Finding]:
@@ -103,22 +103,22 @@ def _spread_codes(flaws: Sequence[Finding]) -> list[Finding]:
     for flaw in flaws:
         ranked.append((seen[flaw.code], flaw))
         seen[flaw.code] += 1
-    return [flaw for _, flaw in sorted(ranked, key=lambda one: one[0])]
+    return [flaw for _, flaw in sorted(ranked, key=lambda pair: pair[0])]
 
 
 def judge(lock: Lock, case: SpecCase | None = None) -> tuple[Finding, ...]:
     """Return what is wrong with a lock; empty when nothing is.
 
     With a spec, every target is judged by what the spec asks for now, whatever the lock records. Without a spec, it is
-    judged by the inputs that the lock records. What today's facts alone give otherwise is a warning: `check` and `lock`
-    take none of both, what installs and exports takes a lock with warnings.
+    judged by the inputs that the lock records. A difference from today's facts alone is a warning. `check` and `lock`
+    accept neither errors nor warnings; commands that install or export accept a lock with warnings.
     """
-    of_all = (
+    lock_findings = (
         *(flaw for rule in _WHOLE for flaw in rule(lock)),
-        *(flaw for one in lock for flaw in derived.other_target_facts(LockedCase(one, lock.inputs), "warning")),
+        *(flaw for target in lock for flaw in derived.other_target_facts(LockedCase(target, lock.inputs), "warning")),
     )
     if case is None:
-        return merge_targets((*_judge_each(lock, lock.inputs), *of_all))
+        return merge_targets((*_judge_each(lock, lock.inputs), *lock_findings))
     case = case.beside(lock)
     known = [_with_inputs(target, case.targets[target.name]) for target in lock if target.name in case.targets]
     return merge_targets(
@@ -131,7 +131,7 @@ def judge(lock: Lock, case: SpecCase | None = None) -> tuple[Finding, ...]:
                 for target in lock
                 if target.name not in case.targets
             ),
-            *of_all,
+            *lock_findings,
         )
     )
 
@@ -148,7 +148,7 @@ def _with_inputs(target: LockedTarget, inputs: TargetInputs) -> LockedTarget:
 
 
 def _facts_of_others(lock: Lock, targets: Iterable[LockedTarget], shared: SpecInputs) -> Iterator[Finding]:
-    """Yield what the facts give otherwise of targets whose GPUs, CUDA or platform the spec changed."""
+    """Yield the differences from today's facts of targets whose GPUs, CUDA or platform the spec changed."""
     for target in targets:
         own, new = lock.target(target.name), target.inputs
         if own and (own.inputs.gpus, own.inputs.cuda, own.inputs.platform) != (new.gpus, new.cuda, new.platform):
@@ -166,8 +166,8 @@ def judge_on_python(lock: Lock, target: LockedTarget, version: str) -> tuple[Fin
     Requires-Python and markers, as far as the lock holds them."""
     inputs = target.inputs
     if not is_within(version, inputs.python, inputs.python_range):
-        said = f"the spec asks for Python {inputs.python_range or inputs.python}"
-        return (Finding("error", derived.WRONG_PYTHON, said, targets=(target.name,)),)
+        message = f"the spec asks for Python {inputs.python_range or inputs.python}"
+        return (Finding("error", derived.WRONG_PYTHON, message, targets=(target.name,)),)
     return judge_target(replace(target, inputs=replace(inputs, python_version=version)), lock.inputs)
 
 

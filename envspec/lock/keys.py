@@ -30,7 +30,7 @@ TARGET = {
     "driver-floor": str,
     "metadata": list,
     "inspect": bool,
-    **dict.fromkeys((one.key for one in LISTS), list),
+    **dict.fromkeys((listed.key for listed in LISTS), list),
 }
 PACKAGE = {
     "name": str,

@@ -1,4 +1,4 @@
-"""The lists of a target's inputs in a lock's file: what all targets have stands once, in `[env]`.
+"""The lists of a target's inputs in a lock's file: the common items of all targets stand once, in `[env]`.
 
 Each list has a key, a field of `TargetInputs`, and the form of its items: a text, or a table of texts.
 """
@@ -25,17 +25,17 @@ class Listed(Struct, frozen=True):
     def of(self, inputs: TargetInputs) -> tuple[Any, ...]:
         return tuple(getattr(inputs, self.field))
 
-    def line(self, item: Any) -> str:
+    def line(self, row: Any) -> str:
         """Write an item as TOML."""
         if not self.columns:
-            return string(item)
-        return f"{{ {', '.join(f'{name} = {string(text)}' for name, text in zip(self.columns, item, strict=True))} }}"
+            return string(row)
+        return f"{{ {', '.join(f'{name} = {string(text)}' for name, text in zip(self.columns, row, strict=True))} }}"
 
-    def value(self, item: Any) -> Any:
+    def value(self, row: Any) -> Any:
         """Give an item as plain values: a text, or a table."""
-        return dict(zip(self.columns, item, strict=True)) if self.columns else item
+        return dict(zip(self.columns, row, strict=True)) if self.columns else row
 
-    def item(self, value: Any) -> Any:
+    def read(self, value: Any) -> Any:
         """Read an item back from its plain values."""
         return tuple(value[name] for name in self.columns) if self.columns else value
 
@@ -60,34 +60,39 @@ Shared = Mapping[str, frozenset[Any]]
 
 def shared_items(targets: Sequence[TargetInputs]) -> Shared:
     """Find what every target has of each list."""
-    return {one.key: frozenset.intersection(*(frozenset(one.of(inputs)) for inputs in targets)) for one in LISTS}
+    return {
+        listed.key: frozenset.intersection(*(frozenset(listed.of(inputs)) for inputs in targets)) for listed in LISTS
+    }
 
 
 def write_lists(write: Callable[[str, list[str]], None], items: Callable[[Listed], Any]) -> None:
     """Hand each list's key, and its items as TOML in their order, to `write`. `items` gives a list's items."""
-    for one in LISTS:
-        write(one.key, [one.line(item) for item in sorted(items(one))])
+    for listed in LISTS:
+        write(listed.key, [listed.line(row) for row in sorted(items(listed))])
 
 
 def join(env: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
     """Read a target's lists back, by field: the common items and its own, sorted as when they were locked."""
     return {
-        one.field: tuple(sorted(one.item(value) for value in (*env.get(one.key, ()), *table.get(one.key, ()))))
-        for one in LISTS
+        listed.field: tuple(
+            sorted(listed.read(value) for value in (*env.get(listed.key, ()), *table.get(listed.key, ())))
+        )
+        for listed in LISTS
     }
 
 
 REQUIREMENTS: Mapping[str, Callable[[Any], tuple[str, ...]]] = {
     "requirements": tuple,
     "constraints": tuple,
-    "overrides": lambda value: tuple(item["requirement"] for item in value),
+    "overrides": lambda value: tuple(override["requirement"] for override in value),
 }
 """Of each list whose texts must be requirements, for rules read them: how to find these in its value."""
 
 
 KEYS = {
     "name": str, "exclude-newer": str, "image-python": str, "allow-source": list, "metadata": list,
-    "without-corrections": list, "channels": list, **dict.fromkeys((one.key for one in LISTS), list), "sources": dict,
+    "without-corrections": list, "channels": list, **dict.fromkeys((listed.key for listed in LISTS), list),
+    "sources": dict,
 }  # fmt: skip
 """The table's keys and their types."""
 
@@ -96,14 +101,14 @@ _METADATA = {"name": str, "versions": str, "dependencies": list}
 Check = Callable[[Any, Mapping[str, type], tuple[str, ...]], Any]
 
 
-def metadata_table(one: StatedMetadata) -> dict[str, object]:
+def metadata_table(stated: StatedMetadata) -> dict[str, object]:
     """Return stated metadata as values of an inline table."""
-    versions = {"versions": one.version} if one.version else {}
-    return {"name": one.name, **versions, "dependencies": list(one.dependencies)}
+    versions = {"versions": stated.version} if stated.version else {}
+    return {"name": stated.name, **versions, "dependencies": list(stated.dependencies)}
 
 
 def same_metadata(targets: Sequence[TargetInputs]) -> bool:
-    """Say whether all targets have the same metadata, in the same order: then it stands in `[env]`."""
+    """Return whether all targets have the same metadata, in the same order: then it stands in `[env]`."""
     return len({inputs.metadata for inputs in targets}) == 1
 
 

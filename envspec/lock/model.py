@@ -76,10 +76,10 @@ class Publisher(Struct, frozen=True):
     email: str | None = None
 
     def __str__(self) -> str:
-        who = self.repository or self.email
-        how = [self.workflow, self.environment and f"environment {self.environment}"]
-        said = ", ".join(text for text in how if text)
-        return " ".join(filter(None, [self.kind, who, said and f"({said})"]))
+        identity = self.repository or self.email
+        parts = [self.workflow, self.environment and f"environment {self.environment}"]
+        details = ", ".join(text for text in parts if text)
+        return " ".join(filter(None, [self.kind, identity, details and f"({details})"]))
 
 
 class GitSource(Struct, frozen=True):
@@ -163,7 +163,7 @@ class Pin(RecordWithNotes, frozen=True, eq=False):
 
     @property
     def is_inert(self) -> bool:
-        """Whether it is a source whose build runs no code of its own."""
+        """Return whether it is a source whose build runs no code of its own."""
         return self.artifact is not None and self.artifact.inert
 
 
@@ -213,8 +213,8 @@ class TargetInputs(RecordWithNotes, frozen=True, eq=False):
 
     @property
     def full_python(self) -> str:
-        """The Python that markers and Requires-Python are judged for: the build's, or else the newest, or of a base the
-        oldest that the spec admits."""
+        """The Python that markers and Requires-Python are judged for: the build's, else the newest, else, for a base's
+        own Python, the oldest that the spec admits."""
         if self.python_version is not None:
             return self.python_version
         if self.newest_python is not None:
@@ -232,7 +232,7 @@ class TargetInputs(RecordWithNotes, frozen=True, eq=False):
         return replace(self, python_version=version, newest_python=newest)
 
     def accepts(self, code: str, package: str) -> bool:
-        """Say whether the spec takes a finding knowingly, of this package or whatever it is about."""
+        """Return whether the spec takes a finding knowingly, of this package or whatever it is about."""
         return any(key in (code, f"{code}:{package}") for key, _ in self.accept)
 
 
@@ -269,7 +269,7 @@ class SpecInputs(Struct, frozen=True):
 
     @property
     def brings_python(self) -> bool:
-        """Whether the lock names the build of Python: not where images or a base have their own."""
+        """Return whether the lock names the build of Python. It doesn't where images or a base have their own."""
         return self.image_python is None and self.base is None
 
 
@@ -295,25 +295,27 @@ class LockedTarget(RecordWithNotes, frozen=True, eq=False):
 
     @property
     def is_past_requires_python(self) -> bool:
-        """Whether a package's Requires-Python refuses its Python, which the spec accepts. pip wants an option for that;
-        uv heeds none of what is pinned."""
+        """Return whether the spec accepts a package whose Requires-Python refuses the target's Python. pip needs an
+        option for that; uv ignores Requires-Python of pinned packages."""
         python = self.inputs.full_python
         return any(pin.requires_python and not takes_python(pin.requires_python, python) for pin in self.pins)
 
     @property
     def fetched(self) -> tuple[Pin, ...]:
-        """Its pins, and behind them the wheels that its sources are built with, each file once."""
+        """Its pins, then the wheels that its sources are built with, each file once."""
         known = {(pin.index, pin.artifact) for pin in self.pins}
-        wheels = {one for pin in self.pins for one in self.build_wheels(pin)}
-        others = (pin for pin in wheels if (pin.index, pin.artifact) not in known)
-        return (*self.pins, *sorted(others, key=lambda pin: (pin.name, pin.version)))
+        wheels = {wheel for pin in self.pins for wheel in self.build_wheels(pin)}
+        extra_wheels = (pin for pin in wheels if (pin.index, pin.artifact) not in known)
+        return (*self.pins, *sorted(extra_wheels, key=lambda pin: (pin.name, pin.version)))
 
     def build_wheels(self, source: Pin) -> tuple[Pin, ...]:
-        """Give the wheels that a source is built with as packages of their own: what is the target's very file from its
-        index, all else from PyPI."""
+        """Give the wheels that a source is built with as packages of their own. A file that the target has too comes
+        from the target's index, any other from PyPI."""
         own = {(pin.name, pin.version, pin.artifact): pin.index for pin in self.pins} if source.built_with else {}
-        wheels = (one.pin for one in source.built_with or ())
-        return tuple(replace(one, index=own.get((one.name, one.version, one.artifact), one.index)) for one in wheels)
+        wheels = (build_pin.pin for build_pin in source.built_with or ())
+        return tuple(
+            replace(wheel, index=own.get((wheel.name, wheel.version, wheel.artifact), wheel.index)) for wheel in wheels
+        )
 
     def pin(self, name: str, kind: str | None = None) -> Pin | None:
         return next((p for p in self.pins if p.name == name and kind in (None, p.kind)), None)
@@ -373,7 +375,7 @@ class LockedCorrection(Struct, frozen=True, order=True):
     reason: str
 
     def is_of(self, pin: Pin) -> bool:
-        """Say whether a pin's file is the wheel that was read."""
+        """Return whether a pin's file is the wheel that was read."""
         return (
             (pin.kind, pin.name, pin.version) == ("pip", self.package, self.version)
             and pin.artifact is not None
@@ -408,10 +410,10 @@ class Lock(RecordWithNotes, frozen=True, eq=False):
         """Return the build of Python that a target gets; None where conda brings it, or where none is locked."""
         if target.pin("python", "conda"):
             return None
-        return next((one for one in self.pythons if one.platform == target.inputs.platform), None)
+        return next((build for build in self.pythons if build.platform == target.inputs.platform), None)
 
     def with_python_versions(self) -> Lock:
-        """Give the lock with the exact Python of each target: its build's, or conda's. One whose images use their
+        """Give the lock with the exact Python of each target: its build's, or conda's. A target whose images use their
         base's Python may get any."""
         of_base = not self.inputs.brings_python
 
@@ -420,7 +422,7 @@ class Lock(RecordWithNotes, frozen=True, eq=False):
             exact = self._base_python(target) or (own.version if own else None)
             return target.inputs.with_python(exact, of_base=of_base)
 
-        targets = tuple(replace(one, inputs=inputs(one)) for one in self.targets)
+        targets = tuple(replace(target, inputs=inputs(target)) for target in self.targets)
         return replace(self, targets=targets)
 
     def _base_python(self, target: LockedTarget) -> str | None:
@@ -429,13 +431,13 @@ class Lock(RecordWithNotes, frozen=True, eq=False):
 
     def with_inventories(self, inventories: Mapping[str, Inventory]) -> Lock:
         """Give the lock with the inventories of its bases, by platform, and with what they provide to its targets."""
-        kept = {name for name, _ in self.inputs.base.replace} if self.inputs.base else set()
+        replaced = {name for name, _ in self.inputs.base.replace} if self.inputs.base else set()
 
         def with_base(target: LockedTarget) -> LockedTarget:
             base = inventories.get(target.inputs.platform)
             if base is None:
                 return replace(target, provided=(), extras=())
-            return replace(target, provided=base.packages_besides(kept), extras=base.extras_besides(kept))
+            return replace(target, provided=base.packages_besides(replaced), extras=base.extras_besides(replaced))
 
         targets = tuple(map(with_base, self.targets))
         return replace(self, targets=targets, inventories=inventories).with_python_versions()
@@ -443,13 +445,13 @@ class Lock(RecordWithNotes, frozen=True, eq=False):
     @property
     def torches(self) -> dict[str, tuple[str, ...]]:
         """The targets that have each release of torch, whatever it is built for; from conda it's called pytorch."""
-        found: dict[str, tuple[str, ...]] = {}
+        by_release: dict[str, tuple[str, ...]] = {}
         for target in self.targets:
             pin = target.pin("torch", "pip") or target.pin("pytorch", "conda")
             if pin is not None:
                 release = pin.version.partition("+")[0]
-                found[release] = (*found.get(release, ()), target.name)
-        return dict(sorted(found.items()))
+                by_release[release] = (*by_release.get(release, ()), target.name)
+        return dict(sorted(by_release.items()))
 
     def __iter__(self) -> Iterator[LockedTarget]:
         return iter(self.targets)

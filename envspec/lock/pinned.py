@@ -1,4 +1,4 @@
-"""A locked target's exact pins as the rules judge them, with what is known of its wheels' code without any network."""
+"""A locked target's exact pins as the rules judge them, with the known code of its wheels; without any network."""
 
 from __future__ import annotations
 
@@ -23,25 +23,27 @@ _OF_TORCH = ("torch", "triton", "numpy")
 
 def pinned_versions(target: LockedTarget, read: Mapping[str, WheelBuild]) -> PinnedVersions:
     """Give a target's pins with what was `read` in their wheels, by package."""
-    there = {name: version for name, version in target.provided if name in _OF_TORCH}
+    provided = {name: version for name, version in target.provided if name in _OF_TORCH}
     pip = [pin for pin in target.pins if pin.kind == "pip"]
     files = {pin.name: pin.artifact for pin in pip if pin.artifact}
     return PinnedVersions(
-        {**there, **{pin.name: built_version(pin) for pin in target.pins}},
+        {**provided, **{pin.name: built_version(pin) for pin in target.pins}},
         builds={pin.name: pin.build for pin in target.pins if pin.kind == "conda" and pin.build},
         needs={pin.name: pin.dependencies for pin in pip},
         origins={
-            **dict.fromkeys(there, Origin("base", "")),
+            **dict.fromkeys(provided, Origin("base", "")),
             **{pin.name: Origin(pin.index, files[pin.name].file) for pin in pip if pin.name in files},
         },
         read=read,
-        architectures={name: architectures_of(one.variant) for name, one in files.items() if one.variant},
+        architectures={
+            name: architectures_of(artifact.variant) for name, artifact in files.items() if artifact.variant
+        },
         order=pip_order(target),
     )
 
 
 def _published_build(pin: Pin) -> WheelBuild | None:
-    """Give what the table of wheels that were read to their end says of a pin's file. None for one that it lacks."""
+    """Give the build of a pin's file by the table of fully read wheels; None for a file that the table lacks."""
     known = published_code(pin.artifact.sha256) if pin.artifact and pin.is_wheel else None
     return WheelBuild(known.notes, known.code) if known else None
 
@@ -53,43 +55,45 @@ def published_code_in(pin: Pin, cuda: str) -> tuple[str, ...] | None:
 
 
 def judge_by_gpus(spec: Spec, target: Target, locked: LockedTarget) -> tuple[Finding, ...]:
-    """Judge the pins of a locked target by the GPUs and the driver of `target`, which may be others than those that it
-    was locked for: as `lock` did, by the table of wheels and by what it read of the others. Nothing for a target that
-    moved to another CUDA or platform since."""
+    """Judge the pins of a locked target by the GPUs and the driver of `target`, which may differ from those that it was
+    locked for. As in `lock`, the table of wheels counts, and what `lock` read of other wheels. A target that has
+    another CUDA or platform now gets no findings."""
     inputs = locked.inputs
     if inputs.cuda is None or (inputs.cuda, inputs.platform) != (target.cuda, target.platform):
         return ()
     pins = [pin for pin in locked.pins if pin.kind == "pip"] if inputs.inspect else []
     known = {pin.name: _published_build(pin) or (build_of(pin.code) if pin.code else None) for pin in pins}
     read = {name: build for name, build in known.items() if build is not None}
-    found = judge_pins(spec, target, pinned_versions(locked, read), by_gpus_alone=True)
-    return tuple(one.tell_ways() for one in found)
+    findings = judge_pins(spec, target, pinned_versions(locked, read), by_gpus_alone=True)
+    return tuple(finding.tell_ways() for finding in findings)
 
 
 def warnings_of(spec: Spec, lock: Lock) -> tuple[Finding, ...]:
     """Judge the pins of a sound lock by the GPUs of their own targets. What `lock` would refuse by today's facts is a
     warning too: it was none when the lock was made."""
-    found = (
-        replace(one, severity="warning", targets=(target.name,))
+    warnings = (
+        replace(finding, severity="warning", targets=(target.name,))
         for target in spec.targets
         if (locked := lock.target(target.name))
-        for one in judge_by_gpus(spec, target, locked)
-        if one.severity != "info"
+        for finding in judge_by_gpus(spec, target, locked)
+        if finding.severity != "info"
     )
-    return merge_targets(found)
+    return merge_targets(warnings)
 
 
 def with_fullest_code(targets: Sequence[LockedTarget]) -> tuple[LockedTarget, ...]:
-    """Give targets whose wheels say the same in all that load the same of them: one that was read to its end for the
-    GPUs of one target needn't be for another's."""
+    """Give the targets with the fullest code that is known of each wheel: a wheel that was read to its end for one
+    target's GPUs may have been read in part for another's."""
     known = {
-        (pin.artifact, one.inputs.cuda): pin.code
-        for one in targets
-        for pin in one.pins
+        (pin.artifact, target.inputs.cuda): pin.code
+        for target in targets
+        for pin in target.pins
         if pin.code and REST_UNREAD not in pin.code
     }
 
     def with_code(pin: Pin, cuda: str | None) -> Pin:
         return replace(pin, code=known.get((pin.artifact, cuda), pin.code)) if pin.code else pin
 
-    return tuple(replace(one, pins=tuple(with_code(pin, one.inputs.cuda) for pin in one.pins)) for one in targets)
+    return tuple(
+        replace(target, pins=tuple(with_code(pin, target.inputs.cuda) for pin in target.pins)) for target in targets
+    )

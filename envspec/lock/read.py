@@ -27,7 +27,7 @@ _CONFLICT = re.compile(r"^(?:<{7} |={7}\r?$|>{7} )", re.MULTILINE)
 class LockLayout(LockError):
     """A lock whose text isn't as envspec writes it, though it can be read: merged line by line, or edited by hand.
 
-    `lock` is what it says. Only who writes it anew may take that.
+    `lock` is its content, which only a command that writes it anew may use.
     """
 
     def __init__(self, lock: Lock, place: Place) -> None:
@@ -50,15 +50,15 @@ class LockConflict(LockError):
 
 
 def with_inventories(lock: Lock, read: Callable[[str], bytes | None], where: str) -> Lock:
-    """Give a lock on a base with the inventories beside it, as far as they are those that it names. `read` gives the
-    content of a file in the lock's folder, `where`. Raises InputError for one that is no inventory."""
-    found = {}
-    for one in lock.bases:
-        name = inventory_name(one.platform)
+    """Give a lock on a base with those inventories beside it whose digests it names. `read` gives the content of a file
+    in the lock's folder, `where`. Raises InputError for a file that is no inventory."""
+    inventories = {}
+    for base in lock.bases:
+        name = inventory_name(base.platform)
         content = read(name) or b""
-        if digest_of(content) == f"sha256:{one.sha256}":
-            found[one.platform] = read_inventory(content.decode("utf-8", "replace"), Place(f"{where}/{name}"))
-    return lock.with_inventories(found) if lock.bases else lock
+        if digest_of(content) == f"sha256:{base.sha256}":
+            inventories[base.platform] = read_inventory(content.decode("utf-8", "replace"), Place(f"{where}/{name}"))
+    return lock.with_inventories(inventories) if lock.bases else lock
 
 
 def load(path: Path) -> Lock:
@@ -128,14 +128,16 @@ def _refuse_other_schemas(text: str, path: str) -> None:
             raise LockError("the lock is not UTF-8", place=Place(path, line), hint=RELOCK) from None
     if not text.strip():
         raise LockError("the lock is empty", place=place, hint=RELOCK)
-    found = _VERSION.search(text, 0, 1000)
-    version = int(found[1]) if found else 0
+    match = _VERSION.search(text, 0, 1000)
+    version = int(match[1]) if match else 0
     if version > LOCK_VERSION:
-        said = _READ_BY.search(text, 0, 1000)
+        read_by = _READ_BY.search(text, 0, 1000)
         raise NewerLock(
             f"the lock has schema {version}, and envspec {__version__} reads schema {LOCK_VERSION}",
             place=place,
-            hint=f"install envspec {said[1]} or newer" if said else f"install an envspec newer than {__version__}",
+            hint=f"install envspec {read_by[1]} or newer"
+            if read_by
+            else f"install an envspec newer than {__version__}",
         )
     if version < 1:
         raise LockError("the lock doesn't begin with its `lock-version`", place=place, hint=RELOCK)
@@ -149,11 +151,11 @@ def _refuse_other_schemas(text: str, path: str) -> None:
 
 def _first_difference(written: str, text: str) -> int:
     lines = zip((*written.splitlines(keepends=True), None), (*text.splitlines(keepends=True), None), strict=False)
-    return next(number for number, (one, other) in enumerate(lines, 1) if one != other)
+    return next(number for number, (expected, actual) in enumerate(lines, 1) if expected != actual)
 
 
 def _mishap(text: str, place: Place) -> LockError | None:
-    """Return what git did to a text that can't be read, if that is why."""
+    """Return the error of a text that git made unreadable; None where git isn't the cause."""
     conflict = _CONFLICT.search(text)
     if conflict:
         return LockConflict(

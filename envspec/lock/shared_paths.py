@@ -1,7 +1,7 @@
-"""Paths that several packages of a target have: in which order packages are installed, and so whose content stays.
+"""Paths that several packages of a target have, and the order of installation, which decides whose content stays.
 
-conda's packages come first, then pip's in pip's own order, then the spec's project. uv installs side by side, so what
-stands at a path that two of its wheels have would be up to its threads.
+conda's packages come first, then pip's in pip's own order, then the spec's project. uv installs wheels side by side, so
+the content at a path of two wheels would depend on its threads.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _VISITS = 5
 
 
 class SharedPath(Struct, frozen=True):
-    """A path, below the folder of Python's packages, and the packages that have it, the one whose content stays last.
+    """A path below the folder of Python's packages, and the packages that have it; the last one's content stays.
     `differs` says whether they have different content there."""
 
     path: str
@@ -52,10 +52,10 @@ def pip_order(target: LockedTarget) -> tuple[str, ...]:
     leaves = [node for node, number in waits_for.items() if not number]
     while leaves:
         weight |= dict.fromkeys(leaves, len(children) - len(weight))
-        above = Counter(parent for leaf in leaves for parent in parents.get(leaf, ()) if parent != _ROOT)
-        for parent, number in above.items():
+        parent_counts = Counter(parent for leaf in leaves for parent in parents.get(leaf, ()) if parent != _ROOT)
+        for parent, number in parent_counts.items():
             waits_for[parent] -= number
-        leaves = [parent for parent in above if not waits_for[parent]]
+        leaves = [parent for parent in parent_counts if not waits_for[parent]]
     left = children.keys() - weight.keys()
     weight |= _depths({node: sorted(children[node] & left, key=_sort_items) for node in children if node in left})
     names = {name for name, extras in weight if not extras} - {""}
@@ -74,68 +74,71 @@ def _edges(target: LockedTarget) -> dict[_Node, frozenset[_Node]]:
     overrides = Overrides(tuple(requirement for requirement, _ in inputs.overrides))
     pins = {pin.name: pin for pin in target.pins if pin.kind == "pip"}
     by_extra: dict[str, ByExtra] = {}
-    found: dict[_Node, frozenset[_Node]] = {}
+    children: dict[_Node, frozenset[_Node]] = {}
     waiting = [_ROOT]
     while waiting:
         node = waiting.pop()
-        if node in found:
+        if node in children:
             continue
         name, extras = node
-        asked: Iterable[str] = pins[name].dependencies if name else inputs.requirements
+        lines: Iterable[str] = pins[name].dependencies if name else inputs.requirements
         if extras:
             if name not in by_extra:
-                by_extra[name] = ByExtra(asked)
+                by_extra[name] = ByExtra(lines)
             # what it requires without them is the child's
-            asked = by_extra[name].lines(extras)
-        heads = (head_of(one) for line in asked for one, _ in effective(line, extras, markers, overrides))
+            lines = by_extra[name].lines(extras)
+        heads = (
+            head_of(requirement) for line in lines for requirement, _ in effective(line, extras, markers, overrides)
+        )
         below = {(head.name, frozenset(some)) for head in heads if head.name in pins for some in ((), head.extras)}
-        found[node] = frozenset((below | {(name, frozenset())} if extras else below) - {node})
-        waiting += sorted(found[node], key=_sort_items)
-    return found
+        children[node] = frozenset((below | {(name, frozenset())} if extras else below) - {node})
+        waiting += sorted(children[node], key=_sort_items)
+    return children
 
 
 def _depths(children: Mapping[_Node, Sequence[_Node]]) -> dict[_Node, int]:
-    """The depths, below the root, of the packages that lead to a cycle, by the longest way without one."""
-    found: dict[_Node, list[int]] = {node: [] for node in children}
+    """Measure the depths, below the root, of the packages that lead to a cycle: the lengths of their longest paths
+    without one."""
+    lengths: dict[_Node, list[int]] = {node: [] for node in children}
     stack, path = [(_ROOT, iter(children[_ROOT]))], {_ROOT}
     while stack:
         node, rest = stack[-1]
-        below = next((one for one in rest if one not in path and len(found[one]) < _VISITS), None)
+        below = next((child for child in rest if child not in path and len(lengths[child]) < _VISITS), None)
         if below is None:
             stack.pop()
             path.discard(node)
-            found[node].append(len(path))
+            lengths[node].append(len(path))
         else:
             path.add(below)
             stack.append((below, iter(children[below])))
-    return {node: max(depths, default=0) for node, depths in found.items()}
+    return {node: max(depths, default=0) for node, depths in lengths.items()}
 
 
 def shared_paths(contents: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[SharedPath]:
     """Find the paths that several packages have, by path. `contents` gives each package in the order of installation,
-    with what says the content at each of its paths."""
+    with a mark of the content at each of its paths."""
     owners: dict[str, list[tuple[str, str]]] = {}
     for name, paths in contents:
         for path, content in paths.items():
             owners.setdefault(path, []).append((name, content))
-    for path, several in sorted(owners.items()):
-        if len(several) > 1:
-            yield SharedPath(path, tuple(name for name, _ in several), len({content for _, content in several}) > 1)
+    for path, holders in sorted(owners.items()):
+        if len(holders) > 1:
+            yield SharedPath(path, tuple(name for name, _ in holders), len({content for _, content in holders}) > 1)
 
 
 def overwrites(shared: Iterable[SharedPath]) -> dict[str, set[str]]:
-    """Give the packages that each one overwrites a file of."""
+    """Give, for each package, the packages whose files it overwrites."""
     under: dict[str, set[str]] = {}
-    for one in shared:
-        if one.differs:
-            for place, name in enumerate(one.owners):
-                under.setdefault(name, set()).update(one.owners[:place])
-    return {name: below for name, below in under.items() if below}
+    for path in shared:
+        if path.differs:
+            for place, name in enumerate(path.owners):
+                under.setdefault(name, set()).update(path.owners[:place])
+    return {name: overwritten for name, overwritten in under.items() if overwritten}
 
 
 def waves(names: Sequence[str], under: Mapping[str, Collection[str]]) -> list[list[str]]:
-    """Part packages, in the order of installation, into those that may be installed side by side: one that overwrites
-    another's file comes in a later part. `under` gives the packages that each one overwrites."""
+    """Part packages, in the order of installation, into those that may be installed side by side: a package that
+    overwrites another's file comes in a later part. `under` gives, for each package, those that it overwrites."""
     level: dict[str, int] = {}
     for name in names:
         level[name] = max((level[other] + 1 for other in under.get(name, ()) if other in level), default=0)

@@ -20,11 +20,15 @@ def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
     inputs, own = lock.inputs, target.inputs
     env = {
         **env_head(lock),
-        "metadata": [metadata_table(one) for one in own.metadata],
+        "metadata": [metadata_table(stated) for stated in own.metadata],
         "without-corrections": list(inputs.without_corrections),
         "channels": list(inputs.channels),
         # an index that moves makes no other image
-        **{one.key: [one.value(item) for item in sorted(one.of(own))] for one in LISTS if one.key != "addresses"},
+        **{
+            listed.key: [listed.value(row) for row in sorted(listed.of(own))]
+            for listed in LISTS
+            if listed.key != "addresses"
+        },
         "sources": dict(sorted(inputs.sources.items())),
     }
     of_target = _drop_empty(target_head(target)) | ({} if own.inspect else {"inspect": False})
@@ -35,7 +39,7 @@ def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
     }
     if inputs.base is not None:
         document["base"] = {inputs.base.kind: inputs.base.place, **_drop_empty({"replace": dict(inputs.base.replace)})}
-        document["inventory"] = [known_fields(one) for one in lock.bases if one.platform == own.platform]
+        document["inventory"] = [known_fields(base) for base in lock.bases if base.platform == own.platform]
     python = lock.python(target)
     if python is not None:
         document["python"] = [known_fields(python)]
@@ -57,8 +61,8 @@ def slice_digest(document: dict[str, Any]) -> str:
 
 
 def package_row(pin: Pin) -> dict[str, Any]:
-    """Give what the slice says of one package."""
-    wheels = None if pin.built_with is None else [known_fields(one) for one in in_order(pin.built_with)]
+    """Return a package's row in the slice."""
+    wheels = None if pin.built_with is None else [known_fields(wheel) for wheel in in_order(pin.built_with)]
     return _drop_empty(
         {
             **package_head(pin),
@@ -73,8 +77,8 @@ def package_row(pin: Pin) -> dict[str, Any]:
 
 
 def _drop_empty(values: dict[str, Any]) -> dict[str, Any]:
-    """Drop what the lock's file leaves out: what isn't known, what is empty, what is false. A build that gets nothing
-    stays: it is another thing than one of which nothing is known."""
+    """Drop the values that the lock's file leaves out: unknown, empty and false ones. An empty build environment stays:
+    it differs from an unknown one."""
     empty: tuple[object, ...] = ([], {}, False)
     return {
         name: value

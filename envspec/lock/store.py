@@ -32,7 +32,7 @@ SIGNATURE_NAME = LOCK_NAME + SUFFIX
 
 
 class LockFile(Struct, frozen=True):
-    """A lock as it lies in its folder: what it says, its very bytes, and those of the signature beside it, if any."""
+    """A lock in its folder: the lock, its bytes, and the bytes of its signature, if any."""
 
     lock: Lock
     content: bytes
@@ -59,8 +59,8 @@ class LockFolder:
         return None if content is None else self._lock(content)
 
     def look(self) -> Lock | None:
-        """Read the lock for a command that only shows it: its layout may be another than envspec's. Raises as `read`,
-        but for that."""
+        """Read the lock for a command that only shows it: its layout may be another than envspec's. Otherwise raises as
+        `read`."""
         content = self._content()
         if content is None:
             return None
@@ -84,7 +84,7 @@ class LockFolder:
         return self._with_inventories(loads(text_of(content, self.path), str(self.path)))
 
     def _with_inventories(self, lock: Lock) -> Lock:
-        """Give a lock on a base with the inventories beside it, as far as they are those that it names."""
+        """Give a lock on a base with those inventories beside it whose digests it names."""
         if not lock.bases:
             return lock
         with self._open() as folder:
@@ -138,10 +138,10 @@ class LockFolder:
         with self._open() as folder:
             if folder is None:
                 return {}
-            found = {path: _content(folder, path) for path in rendered_paths(lock)}
-            found |= _former_files(folder, found)
-        there = {path: content for path, content in found.items() if content is not None}
-        return {path: there[path].decode(errors="replace") for path in sorted(there)}
+            contents = {path: _content(folder, path) for path in rendered_paths(lock)}
+            contents |= _former_files(folder, contents)
+        existing = {path: content for path, content in contents.items() if content is not None}
+        return {path: existing[path].decode(errors="replace") for path in sorted(existing)}
 
     def write(self, lock: Lock, on_wait: Callable[[], None] = lambda: None) -> bool:
         """Write the lock and its rendered files. Returns whether anything had to change.
@@ -153,17 +153,17 @@ class LockFolder:
         Raises NotPlain, StorageError (which says whether anything was changed), and InternalError for a lock that
         couldn't be read back.
         """
-        wanted = {LOCK_NAME: _check_text(lock, self.name, self.path), **rendered_files(lock)}
-        wanted |= {inventory_name(platform): found.text for platform, found in lock.inventories.items()}
+        expected = {LOCK_NAME: _check_text(lock, self.name, self.path), **rendered_files(lock)}
+        expected |= {inventory_name(platform): inventory.text for platform, inventory in lock.inventories.items()}
         with self.exclusive(on_wait), self._open() as folder:
             assert folder is not None
             changes: dict[str, bytes | None] = {
-                path: text.encode() for path, text in wanted.items() if _content(folder, path) != text.encode()
+                path: text.encode() for path, text in expected.items() if _content(folder, path) != text.encode()
             }
-            changes |= {path: None for path in self.read_rendered_files(lock) if path not in wanted}
+            changes |= {path: None for path in self.read_rendered_files(lock) if path not in expected}
             changes |= {
                 path: None
-                for path in {*map(inventory_name, PLATFORMS)} - wanted.keys()
+                for path in {*map(inventory_name, PLATFORMS)} - expected.keys()
                 if is_rendered((folder.read(path) or b"").decode(errors="replace"))
             }
             if LOCK_NAME in changes and _signature_in(folder) is not None:

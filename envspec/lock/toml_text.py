@@ -38,17 +38,17 @@ def inline_strings(texts: Iterable[str]) -> str:
     return f"[{', '.join(map(string, texts))}]"
 
 
-def value(item: object) -> str:
+def value(data: object) -> str:
     """Return a value on one line: a string, number, boolean, array or table. Anything else is written as its text."""
-    if isinstance(item, str):
-        return string(item)
-    if isinstance(item, bool):
-        return "true" if item else "false"
-    if isinstance(item, dict | Mapping):
-        return f"{{ {', '.join(f'{key(name)} = {value(one)}' for name, one in item.items())} }}"
-    if isinstance(item, list | tuple):
-        return f"[{', '.join(map(value, item))}]"
-    return str(item) if isinstance(item, int) else string(str(item))
+    if isinstance(data, str):
+        return string(data)
+    if isinstance(data, bool):
+        return "true" if data else "false"
+    if isinstance(data, dict | Mapping):
+        return f"{{ {', '.join(f'{key(name)} = {value(content)}' for name, content in data.items())} }}"
+    if isinstance(data, list | tuple):
+        return f"[{', '.join(map(value, data))}]"
+    return str(data) if isinstance(data, int) else string(str(data))
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -64,10 +64,10 @@ def unseen(value: object, path: str = "") -> Iterator[tuple[str, str]]:
         if UNSEEN.search(value):
             yield path, value
     elif isinstance(value, Mapping):
-        for name, item in value.items():
+        for name, child in value.items():
             yield from unseen(name, f"a key in {path or 'the lock'}")
-            yield from unseen(item, f"{path}.{name}" if path else name)
+            yield from unseen(child, f"{path}.{name}" if path else name)
     elif isinstance(value, list):
-        for item in value:
-            named = item.get("name") if isinstance(item, Mapping) else None
-            yield from unseen(item, f"{path}.{printable(named)}" if isinstance(named, str) else path)
+        for child in value:
+            named = child.get("name") if isinstance(child, Mapping) else None
+            yield from unseen(child, f"{path}.{printable(named)}" if isinstance(named, str) else path)

@@ -1,4 +1,4 @@
-"""The machines that a target is for, and the build of a variant: what its label and properties say of CUDA and GPUs."""
+"""The machines of a target, and the build of a variant: its CUDA and GPUs by its label and properties."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _ARCHITECTURE = re.compile(r"([1-9][0-9]{1,2})_(real|virtual)")
 
 def properties_of(variant: WheelVariant) -> tuple[Property, ...]:
     """Read the properties of a locked variant."""
-    return tuple(one for text in variant.properties if (one := read_property(text)) is not None)
+    return tuple(parsed for text in variant.properties if (parsed := read_property(text)) is not None)
 
 
 def is_for_cpu(variant: WheelVariant) -> bool:
-    """Say whether a variant has nothing for GPUs in a release of which others have."""
-    return NVIDIA in variant.priorities and not any(one.namespace == NVIDIA for one in properties_of(variant))
+    """Return whether a variant has nothing for GPUs, in a release whose other variants have."""
+    return NVIDIA in variant.priorities and not any(prop.namespace == NVIDIA for prop in properties_of(variant))
 
 
 def cuda_of(variant: WheelVariant) -> str | None:
     """Find the CUDA that a variant was built for ("13.0", or the major alone): by its label, else by the oldest that it
     runs with. None where neither says."""
-    own = [one for one in properties_of(variant) if one.namespace == NVIDIA]
+    own = [prop for prop in properties_of(variant) if prop.namespace == NVIDIA]
     if not own:
         return None
     label = _CUDA.search(variant.label)
     if label:
         return f"{label[1]}.{label[2]}" if label[2] else label[1]
-    return next((one.value for one in own if one.feature == CUDA_LOWER), None)
+    return next((prop.value for prop in own if prop.feature == CUDA_LOWER), None)
 
 
 def built_version(pin: Pin) -> str:
@@ -54,19 +54,19 @@ def built_version(pin: Pin) -> str:
 
 def architectures_of(variant: WheelVariant) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """List the compute capabilities ("9.0") of which a variant has machine code, and those of its PTX."""
-    found: dict[str, list[str]] = {"real": [], "virtual": []}
-    for one in properties_of(variant):
-        match = _ARCHITECTURE.fullmatch(one.value) if (one.namespace, one.feature) == (NVIDIA, SM_ARCH) else None
+    capabilities: dict[str, list[str]] = {"real": [], "virtual": []}
+    for prop in properties_of(variant):
+        match = _ARCHITECTURE.fullmatch(prop.value) if (prop.namespace, prop.feature) == (NVIDIA, SM_ARCH) else None
         if match:
-            found[match[2]].append(f"{match[1][:-1]}.{match[1][-1]}")
-    return tuple(found["real"]), tuple(found["virtual"])
+            capabilities[match[2]].append(f"{match[1][:-1]}.{match[1][-1]}")
+    return tuple(capabilities["real"]), tuple(capabilities["virtual"])
 
 
 # The machines that a target is for, as the choice of variants sees them.
 
 
 def machine_of(target: TargetInputs, versions: tuple[tuple[str, str], ...] = ()) -> TargetMachine:
-    """Give what a target says of its machines. `versions` are those of the packages that builds are made against."""
+    """Describe the machines of a target. `versions` are those of the packages that builds are made against."""
     return TargetMachine(
         platform=target.platform,
         python=target.python,
@@ -81,15 +81,17 @@ def machine_of(target: TargetInputs, versions: tuple[tuple[str, str], ...] = ())
 
 def versions_of(pins: Iterable[Pin]) -> tuple[tuple[str, str], ...]:
     """Give the versions of a target's packages, as variants may depend on them."""
-    several = tuple(pins)
-    conda = {name: pin.version for pin in several if pin.kind == "conda" for name in pin.provides}
-    return tuple(sorted({**conda, **{pin.name: pin.version for pin in several if pin.kind == "pip"}}.items()))
+    all_pins = tuple(pins)
+    conda = {name: pin.version for pin in all_pins if pin.kind == "conda" for name in pin.provides}
+    return tuple(sorted({**conda, **{pin.name: pin.version for pin in all_pins if pin.kind == "pip"}}.items()))
 
 
 def _cuda_of(driver: str, platform: str) -> str | None:
     """Find the newest CUDA that a driver was made for."""
     own = toolkits.platform_of(driver, platform)
     fitting = (
-        one for one in toolkits.cuda_releases() if (floor := one.native(own)) and toolkits.reaches(driver, floor)
+        release
+        for release in toolkits.cuda_releases()
+        if (lower_bound := release.native(own)) and toolkits.reaches(driver, lower_bound)
     )
-    return max((one.version for one in fitting), key=numbers, default=None)
+    return max((release.version for release in fitting), key=numbers, default=None)

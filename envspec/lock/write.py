@@ -1,7 +1,7 @@
 """The lock as text. The same lock gives the same bytes, whatever order its values came in.
 
-The measure of the format is a pull request. A package stands once, however many targets have it; what differs between
-targets says so in place; every list that may grow has one item a line. So a new version is one hunk.
+The measure of the format is a pull request. A package stands once, for any number of targets; a value that differs
+between targets names its targets in place; every list that may grow has one item a line. So a new version is one hunk.
 """
 
 from __future__ import annotations
@@ -89,12 +89,12 @@ def _write_rows(out: list[str], header: str, rows: Iterable[Row]) -> None:
 
 
 def _write_values(out: list[str], values: Mapping[str, object]) -> None:
-    """Write keys with their values, but for those that aren't known or are empty."""
+    """Write keys with their values, except unknown and empty ones."""
     out.extend(f"{name} = {inline(value)}\n" for name, value in values.items() if value not in (None, (), []))
 
 
 def _write_lines(out: list[str], key: str, lines: Collection[str], *, empty: bool = False) -> None:
-    """Write an array of ready TOML values, one a line; without any, nothing or, where `empty` is asked for, `[]`."""
+    """Write an array of ready TOML values, one a line. Without values write nothing, or `[]` if `empty` is set."""
     if empty and not lines:
         out.append(f"{key} = []\n")
     if lines:
@@ -104,7 +104,7 @@ def _write_lines(out: list[str], key: str, lines: Collection[str], *, empty: boo
 
 
 def _write_metadata(out: list[str], metadata: Iterable[StatedMetadata]) -> None:
-    _write_lines(out, "metadata", [inline(metadata_table(one)) for one in metadata])
+    _write_lines(out, "metadata", [inline(metadata_table(stated)) for stated in metadata])
 
 
 def _write_env(out: list[str], lock: Lock, shared: Shared, metadata: Iterable[StatedMetadata]) -> None:
@@ -113,7 +113,7 @@ def _write_env(out: list[str], lock: Lock, shared: Shared, metadata: Iterable[St
     _write_values(out, env_head(lock))
     _write_metadata(out, metadata)
     _write_values(out, {"without-corrections": inputs.without_corrections, "channels": inputs.channels})
-    write_lists(partial(_write_lines, out), lambda one: shared[one.key])
+    write_lists(partial(_write_lines, out), lambda listed: shared[listed.key])
     if inputs.sources:
         out.append("\n[env.sources]\n")
         out.extend(f"{key(name)} = {string(index)}\n" for name, index in sorted(inputs.sources.items()))
@@ -142,7 +142,7 @@ def _write_target(out: list[str], target: LockedTarget, shared: Shared, metadata
     _write_metadata(out, metadata)
     if not inputs.inspect:
         out.append("inspect = false\n")
-    write_lists(partial(_write_lines, out), lambda one: set(one.of(inputs)) - shared[one.key])
+    write_lists(partial(_write_lines, out), lambda listed: set(listed.of(inputs)) - shared[listed.key])
 
 
 _Pins = Mapping[str, Pin]
@@ -150,7 +150,7 @@ _Pins = Mapping[str, Pin]
 
 
 def _merge_pins(targets: Sequence[LockedTarget]) -> list[_Pins]:
-    """Return the pins of all targets, those of one package together, in the file's order."""
+    """Return the pins of all targets, grouped by package, in the file's order."""
     packages: dict[tuple[object, ...], dict[str, Pin]] = {}
     for target in targets:
         seen: set[tuple[str, str]] = set()
@@ -208,13 +208,13 @@ def _by_value(pins: _Pins, values: Iterable[tuple[str, Iterable[Value]]]) -> dic
 
 
 def _text_lines(
-    pins: _Pins, key: str, of: Callable[[Pin], tuple[str, ...]], order: Callable[[str], Any] | None = None
+    pins: _Pins, key: str, texts_of: Callable[[Pin], tuple[str, ...]], order: Callable[[str], Any] | None = None
 ) -> list[str]:
     """Write texts, each with the targets that have it and under a key where not all do."""
-    first = of(next(iter(pins.values())))
-    if all(of(pin) == first for pin in pins.values()):
+    first = texts_of(next(iter(pins.values())))
+    if all(texts_of(pin) == first for pin in pins.values()):
         return [string(text) for text in sorted(set(first), key=order)]
-    holders = _by_value(pins, ((target, set(of(pin))) for target, pin in pins.items()))
+    holders = _by_value(pins, ((target, set(texts_of(pin))) for target, pin in pins.items()))
     return [
         string(text) if names is None else f"{{ {key} = {string(text)}, targets = {inline_strings(names)} }}"
         for text, names in ((text, holders[text]) for text in sorted(holders, key=order))
@@ -227,13 +227,13 @@ def _artifact_lines(pins: _Pins) -> list[str]:
     if all(pin.artifact is first or pin.artifact == first for pin in pins.values()):
         return [] if first is None else [_artifact(first, None)]
     holders = _by_value(pins, ((name, [pin.artifact] if pin.artifact else []) for name, pin in pins.items()))
-    ordered = sorted(holders.items(), key=lambda item: (item[0].file, item[0].sha256, repr(item[0])))
+    ordered = sorted(holders.items(), key=lambda pair: (pair[0].file, pair[0].sha256, repr(pair[0])))
     return [_artifact(artifact, names) for artifact, names in ordered]
 
 
 def _build_pin_lines(pins: _Pins) -> list[str]:
     holders = _by_value(pins, ((target, pin.built_with or ()) for target, pin in pins.items()))
-    return [_row(known_fields(one), holders[one]) for one in in_order(holders)]
+    return [_row(known_fields(wheel), holders[wheel]) for wheel in in_order(holders)]
 
 
 def _artifact(artifact: Artifact, targets: Sequence[str] | None) -> str:
@@ -258,7 +258,7 @@ def env_head(lock: Lock) -> dict[str, object]:
 def target_head(target: LockedTarget) -> dict[str, object]:
     """Return the first values of a target's table; one that isn't known is None."""
     own = target.inputs
-    architectures, floor = target.as_locked or (target.architectures, target.driver_floor)
+    architectures, lower_bound = target.as_locked or (target.architectures, target.driver_floor)
     return {
         "platform": own.platform,
         "python": own.python,
@@ -269,7 +269,7 @@ def target_head(target: LockedTarget) -> dict[str, object]:
         "architectures": list(architectures),
         "driver": own.driver,
         "cpu": own.cpu,
-        "driver-floor": floor,
+        "driver-floor": lower_bound,
     }
 
 

@@ -27,7 +27,7 @@ class TooMuch(Exception):
 
 
 class TooLarge(IndexFailure):
-    """A file is larger than whoever asked for it takes whole."""
+    """A file is larger than its reader accepts as a whole."""
 
 
 @dataclass

@@ -7,7 +7,14 @@ from urllib.parse import urlsplit
 
 from envspec.base.errors import InputError
 from envspec.base.redact import redact
-from envspec.base.settings import Credentials, Settings, host_of, index_credentials, split_credentials, variable_name
+from envspec.configuration.settings import (
+    Credentials,
+    Settings,
+    host_of,
+    index_credentials,
+    split_credentials,
+    variable_name,
+)
 from envspec.net.fetch import Fetcher, Keyring, local_path, origin_of, read_timeout
 from envspec.net.transport import Patience, is_loopback
 
@@ -31,32 +38,32 @@ def index_fetcher(
 
 
 def patience_of(settings: Settings, indexes: Mapping[str, str]) -> dict[str, Patience]:
-    """The time-outs of the indexes that `[timeouts]` names, by origin. Of several indexes at one origin, the
-    longest."""
+    """Collect the time-outs of the indexes that `[timeouts]` names, by origin. An origin with many indexes gets the
+    longest one."""
     addresses = {
         "pypi": settings.default_index or "",
         **{name: url for name, url in settings.mirrors.items() if name.partition("/")[0] == "pytorch"},
         **indexes,
     }
-    found: dict[str, Patience] = {}
+    by_origin: dict[str, Patience] = {}
     for name, seconds in settings.timeouts.items():
         for index, url in addresses.items():
             if name not in (index, index.partition("/")[0]):
                 continue
             origin = origin_of(split_credentials(url)[0])
-            if url and (origin not in found or found[origin].seconds < seconds):
-                found[origin] = Patience(name, seconds)
-    return found
+            if url and (origin not in by_origin or by_origin[origin].seconds < seconds):
+                by_origin[origin] = Patience(name, seconds)
+    return by_origin
 
 
 def credentials_of(settings: Settings, indexes: Mapping[str, str], env: Mapping[str, str]) -> dict[str, Credentials]:
     """Collect credentials by origin: those inside the URLs of the user's own settings, and uv's variables for named
     indexes.
 
-    `indexes` are a spec's, with the addresses that they have here. Raises InputError where the variables of one are
-    set and the user has bound its name to no such host, or it is at plain http: nothing is sent then.
+    `indexes` are a spec's, with the addresses that they have here. Raises InputError for an index whose variables are
+    set, but whose name the user bound to no such host, and for an index at plain http: nothing is sent then.
     """
-    found: dict[str, Credentials] = {}
+    by_origin: dict[str, Credentials] = {}
     own = {*settings.mirrors.values(), settings.default_index}
     for name, url in [*indexes.items(), *settings.mirrors.items(), ("pypi", settings.default_index or "")]:
         bare, credentials = split_credentials(url)
@@ -64,8 +71,8 @@ def credentials_of(settings: Settings, indexes: Mapping[str, str], env: Mapping[
             _refuse_stranger(name, bare, settings)
         parts = urlsplit(bare)
         if credentials and parts.netloc:
-            found[f"{parts.scheme}://{parts.netloc}"] = credentials
-    return found
+            by_origin[f"{parts.scheme}://{parts.netloc}"] = credentials
+    return by_origin
 
 
 def own_origins(settings: Settings) -> frozenset[str]:

@@ -26,8 +26,8 @@ from envspec.base.places import home_of, refuse_link_out
 from envspec.base.plain_files import open_plain
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
-from envspec.base.settings import Credentials, split_credentials
 from envspec.base.storage import MORE_FILES
+from envspec.configuration.settings import Credentials, split_credentials
 from envspec.net import limits
 from envspec.net.body import Pace, TooLarge, TooMuch, pieces, read_whole, too_slow
 from envspec.net.transport import (
@@ -67,8 +67,8 @@ class Keyring:
         host = urlsplit(url).netloc
         with self._lock:
             if (host, user) not in self._known:
-                found = self._ask(url, user) or self._ask(host, user)
-                self._known[host, user] = Credentials(user, found).mask() if found else None
+                password = self._ask(url, user) or self._ask(host, user)
+                self._known[host, user] = Credentials(user, password).mask() if password else None
             return self._known[host, user]
 
     def _ask(self, service: str, user: str) -> str | None:
@@ -103,11 +103,11 @@ def _context(bundle: str | None, _state: object) -> ssl.SSLContext:
 
 
 def _stamp(file: str | None) -> tuple[int, int] | None:
-    """Tell a file or folder from what it was before."""
+    """Return a mark that changes with a file or folder; None without a path."""
     if file is None:
         return None
-    found = Path(file).stat()
-    return found.st_mtime_ns, found.st_size
+    status = Path(file).stat()
+    return status.st_mtime_ns, status.st_size
 
 
 _RETRIES = 3
@@ -123,16 +123,16 @@ _HINT = "check the address and the network, then run the same command again: it 
 def read_timeout(env: Mapping[str, str]) -> float:
     """Give the seconds without bytes after which a read counts as hung: the user's setting for uv, else pip's if that
     is longer, else 30."""
-    asked = env.get("UV_HTTP_TIMEOUT") or env.get("UV_REQUEST_TIMEOUT") or env.get("HTTP_TIMEOUT")
-    for text, least in ((asked, 0.0), (env.get("PIP_DEFAULT_TIMEOUT"), _READ_SECONDS)):
+    configured = env.get("UV_HTTP_TIMEOUT") or env.get("UV_REQUEST_TIMEOUT") or env.get("HTTP_TIMEOUT")
+    for text, least in ((configured, 0.0), (env.get("PIP_DEFAULT_TIMEOUT"), _READ_SECONDS)):
         if text and text.replace(".", "", 1).isdecimal():
             return max(least, float(text))
     return _READ_SECONDS
 
 
 def _retries(env: Mapping[str, str]) -> int:
-    asked = env.get("UV_HTTP_RETRIES", "")
-    return int(asked) if asked.isdecimal() else _RETRIES
+    configured = env.get("UV_HTTP_RETRIES", "")
+    return int(configured) if configured.isdecimal() else _RETRIES
 
 
 def give_up_seconds(env: Mapping[str, str], longest: float = 0) -> float:
@@ -200,13 +200,14 @@ class Fetcher:
         return path
 
     def learn_hosts(self, page: str, files: Iterable[str]) -> None:
-        """Wait for the files of a page as long as for the page itself, where the user gave that index a time of its
-        own. Of several indexes whose files one host has, the longest. What the user's own index names is the user's."""
-        there = origin_of(split_credentials(page)[0])
-        if there in self._own:
+        """Wait for a page's files as long as for the page itself, where the user gave that index a time-out. A host
+        with the files of many indexes gets the longest time-out. A host that a page of the user's own index names is
+        the user's own too."""
+        page_origin = origin_of(split_credentials(page)[0])
+        if page_origin in self._own:
             files = tuple(files)
             self._own.update(origin_of(split_credentials(url)[0]) for url in files)
-        own = self._patience.get(there)
+        own = self._patience.get(page_origin)
         if own is None:
             return
         for origin in {origin_of(split_credentials(url)[0]) for url in files}:
@@ -267,8 +268,8 @@ class Fetcher:
                 raise IndexFailure(f"{bare} doesn't exist (HTTP {response.status})", hint=NOT_THERE)
             if (_total(response) or 0) > bound:
                 raise _larger(bare, bound)
-            with self.progress.fetching(_file_of(bare), _total(response)) as came:
-                body = pieces(response, Pace(bare, self.limits, whole, came=came))
+            with self.progress.fetching(_file_of(bare), _total(response)) as on_bytes:
+                body = pieces(response, Pace(bare, self.limits, whole, came=on_bytes))
                 yield Stream(bare, bound, body, start if resumed else 0, etag=etag)
         finally:
             # what is left of it on the wire would be taken for the next answer
@@ -300,8 +301,8 @@ class Fetcher:
                 # a page is a step of something else, a whole wheel is a download
                 progress = self.progress if limit > self.limits.page_bytes else Progress()
                 try:
-                    with progress.fetching(_file_of(bare), _total(response)) as came:
-                        body = read_whole(response, limit, Pace(bare, self.limits, whole, whole=True, came=came))
+                    with progress.fetching(_file_of(bare), _total(response)) as on_bytes:
+                        body = read_whole(response, limit, Pace(bare, self.limits, whole, whole=True, came=on_bytes))
                     break
                 except TooMuch:
                     too_much = True
@@ -316,7 +317,9 @@ class Fetcher:
         if too_much and not cut:
             raise _too_large(bare, limit)
         self._judge(bare, response.status)
-        return Reply(response.status, body, _total(response), response.headers.get("ETag"), _came_from(bare, response))
+        return Reply(
+            response.status, body, _total(response), response.headers.get("ETag"), _follow_redirects(bare, response)
+        )
 
     def _local_stream(self, bare: str, file: BinaryIO, most: int | None, start: int, known: str | None) -> Stream:
         state, bound = os.fstat(file.fileno()), self.limits.file_bytes if most is None else most
@@ -394,8 +397,8 @@ class Fetcher:
             raise IndexFailure(f"{bare} answered HTTP {status} after {self.retries} retries", hint=_HINT)
 
     def pool(self, url: str, head: float = 0) -> urllib3.PoolManager:
-        """Choose the connections for a URL: through the user's proxy and with the user's certificates. `head` are the
-        seconds that an answer's head may take, where that is more than `first_seconds`."""
+        """Choose the connections for a URL: through the user's proxy and with the user's certificates. `head` is the
+        limit on an answer's head in seconds, if it is more than `first_seconds`."""
         proxy, own = proxy_for(url, self._env), self._patience.get(origin_of(url))
         # the user's own word, where it is more than any index may take
         head = max(self.limits.first_seconds, head, own.seconds if own else 0)
@@ -421,21 +424,21 @@ class Fetcher:
     def _authorization(self, url: str, own: Credentials | None) -> dict[str, str]:
         if token := self.token(url):
             return {"authorization": token}
-        found = self.login(url, own)
-        return {"authorization": found.basic} if found else {}
+        login = self.login(url, own)
+        return {"authorization": login.basic} if login else {}
 
     def login(self, url: str, own: Credentials | None = None) -> Credentials | None:
-        """Give the login that a URL without one gets, `own` or the user's; None where it gets none."""
+        """Return the login for a URL that has none in it: `own` or the user's; None where there is neither."""
         parts = urlsplit(url)
-        found = own or self._credentials.get(origin_of(url))
-        if found is None and self._netrc is not None and parts.hostname:
+        credentials = own or self._credentials.get(origin_of(url))
+        if credentials is None and self._netrc is not None and parts.hostname:
             named, is_own = self._netrc.hosts.get(parts.hostname), origin_of(url) in self._own
             entry = named or (self._netrc.hosts.get("default") if is_own else None)
             if entry and (parts.scheme == "https" or is_own or is_loopback(url)):
-                found = Credentials(entry[0] or "", entry[2] or "")
-        if found is not None and not found.password and self._keyring is not None:
-            found = self._keyring.complete(url, found.username) or found
-        return found
+                credentials = Credentials(entry[0] or "", entry[2] or "")
+        if credentials is not None and not credentials.password and self._keyring is not None:
+            credentials = self._keyring.complete(url, credentials.username) or credentials
+        return credentials
 
 
 class BrokenOff(IndexFailure):
@@ -549,19 +552,19 @@ def _begins_at(response: Any, start: int) -> bool:
 def _netrc(env: Mapping[str, str]) -> netrc | None:
     path = Path(env.get("NETRC") or home_of(env) / ".netrc")
     try:
-        found = netrc(str(path))
+        logins = netrc(str(path))
     except (OSError, NetrcParseError, UnicodeDecodeError):
         return None
-    for login, _, password in found.hosts.values():
+    for login, _, password in logins.hosts.values():
         Credentials(login or "", password or "").mask()
-    return found
+    return logins
 
 
-def _came_from(asked: str, response: urllib3.response.BaseHTTPResponse) -> str:
+def _follow_redirects(url: str, response: urllib3.response.BaseHTTPResponse) -> str:
     """Follow an answer's redirects: a location may be relative to the one before."""
-    for one in response.retries.history if response.retries else ():
-        asked = urljoin(asked, one.redirect_location or "")
-    return asked
+    for redirect in response.retries.history if response.retries else ():
+        url = urljoin(url, redirect.redirect_location or "")
+    return url
 
 
 def origin_of(url: str) -> str:
@@ -581,7 +584,7 @@ def _total(response: Any) -> int | None:
 
 
 def reason_of(error: Exception) -> str:
-    """Take the innermost words of urllib3's error, which say what happened rather than where in the pool."""
+    """Return the text of the innermost cause of urllib3's error: the outer ones name the pool, not the failure."""
     cause: BaseException = error
     while True:
         inner = getattr(cause, "reason", None) or cause.__cause__

@@ -24,7 +24,7 @@ from envspec.base.errors import IndexFailure
 from envspec.base.flock import has_flock, hold, hold_by_file
 from envspec.base.places import stranger, this_user
 from envspec.base.plain_files import open_plain
-from envspec.base.settings import Settings, split_credentials, trusted_folder
+from envspec.configuration.settings import Settings, split_credentials, trusted_folder
 from envspec.net import limits
 from envspec.net.fetch import BrokenOff, Fetcher
 from envspec.net.transport import Deadline
@@ -83,30 +83,32 @@ class FileStore(Struct, frozen=True):
         shared = trusted_folder(settings.shared_cache, "[cache] shared")
         return FileStore(settings.cache() / ARTIFACTS, fetcher, shared / ARTIFACTS if shared else None)
 
-    def find(self, wanted: WantedFile) -> Path | None:
-        """A file that was fetched before, None otherwise. Its hash isn't taken again (`verified`). Raises OSError."""
-        place = self._place(wanted)
-        if _is_there(place, wanted):
+    def find(self, expected: WantedFile) -> Path | None:
+        """Find a file that was fetched before; None without one. Its hash isn't computed again (`find_and_verify` does
+        that). Raises OSError."""
+        place = self._place(expected)
+        if _is_there(place, expected):
             touch(place.parent)
             return place
         if self.shared is None:
             return None
-        place = self.shared / wanted.sha256 / wanted.file
+        place = self.shared / expected.sha256 / expected.file
         user = this_user()
         try:
             # a file that was made before its folder was shared is as good as its owner
             strangers = [stranger(path.lstat(), user) for path in (self.shared, place.parent, place)]
         except OSError:
             return None
-        return place if not any(strangers) and _is_there(place, wanted) else None
+        return place if not any(strangers) and _is_there(place, expected) else None
 
-    def find_and_verify(self, wanted: WantedFile) -> Path | None:
-        """The same, its hash taken again; one that has changed goes. Raises OSError."""
-        place = self.find(wanted)
-        if place is not None and sha256_of(place) != wanted.sha256:
+    def find_and_verify(self, expected: WantedFile) -> Path | None:
+        """Find a file as `find` does, and compute its hash again; a file that has changed is removed. Raises
+        OSError."""
+        place = self.find(expected)
+        if place is not None and sha256_of(place) != expected.sha256:
             if self.shared is not None and place.is_relative_to(self.shared):
                 # it isn't this user's to remove, and hides what is
-                return replace(self, shared=None).find_and_verify(wanted)
+                return replace(self, shared=None).find_and_verify(expected)
             place.unlink(missing_ok=True)
             return None
         return place
@@ -114,33 +116,33 @@ class FileStore(Struct, frozen=True):
     def fetch(
         self,
         url: str,
-        wanted: WantedFile,
+        expected: WantedFile,
         on_bytes: OnBytes = lambda count: None,
         on_wait: Callable[[], None] = lambda: None,
     ) -> Path:
-        """Fetch a file, going on with what an interrupted run had of it.
+        """Fetch a file, or the rest of it after an interrupted run.
 
         `on_wait` is called before waiting for another process that fetches the same one. Raises IndexFailure for a file
         that isn't there, has another hash or size, or holds what no such file may hold; OSError.
         """
-        place = self._place(wanted)
+        place = self._place(expected)
         self.folder.mkdir(parents=True, exist_ok=True)
-        part = self.folder / f"{wanted.sha256}.part"
+        part = self.folder / f"{expected.sha256}.part"
         with _hold_part(part, on_wait) as out:
-            if _is_there(place, wanted):
+            if _is_there(place, expected):
                 # whoever was waited for fetched it
                 on_bytes(place.stat().st_size)
                 return place
             resumed = out.tell() > 0
-            self._read(url, out, wanted, on_bytes)
-            if (digest := _digest(out)) != wanted.sha256 and resumed:
+            self._read(url, out, expected, on_bytes)
+            if (digest := _digest(out)) != expected.sha256 and resumed:
                 on_bytes(-out.tell())
                 _empty(out)
-                self._read(url, out, wanted, on_bytes)
+                self._read(url, out, expected, on_bytes)
                 digest = _digest(out)
             try:
-                refuse_other(digest, out.tell(), wanted, split_credentials(url)[0])
-                refuse_unfit(part, wanted.file)
+                refuse_other(digest, out.tell(), expected, split_credentials(url)[0])
+                refuse_unfit(part, expected.file)
             except IndexFailure:
                 _let_go(out)
                 part.unlink()
@@ -150,10 +152,10 @@ class FileStore(Struct, frozen=True):
         return place
 
     def fetch_unknown(self, url: str, file: str, known: KnownFile | None = None) -> KnownFile:
-        """Fetch a file of which only the URL is known, and keep it under the hash that it turns out to have.
+        """Fetch a file by its URL alone, and store it under the hash of its content.
 
-        `known` is what it was when it was kept before: a server that has nothing else by its ETag isn't made to send
-        it again. Raises IndexFailure for one that isn't there or holds what no such file may hold; OSError.
+        `known` are the facts of an earlier fetch: a server whose ETag is still the same doesn't send the file again.
+        Raises IndexFailure for a file that doesn't exist or holds what no such file may hold; OSError.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         part = self.folder / f"{hashlib.sha256(split_credentials(url)[0].encode()).hexdigest()}.part"
@@ -175,8 +177,8 @@ class FileStore(Struct, frozen=True):
                     if not left:
                         raise
                     time.sleep(0.3)
-            found = KnownFile(_digest(out), out.tell(), stream.etag)
-            place = self._place(WantedFile(file, found.sha256, found.size))
+            fetched = KnownFile(_digest(out), out.tell(), stream.etag)
+            place = self._place(WantedFile(file, fetched.sha256, fetched.size))
             try:
                 refuse_unfit(part, file)
             except IndexFailure:
@@ -185,7 +187,7 @@ class FileStore(Struct, frozen=True):
                 raise
             _let_go(out)
             self._keep(part, place)
-        return found
+        return fetched
 
     def _most(self, file: str) -> int:
         """Give the bytes that a file of unknown size may have."""
@@ -198,15 +200,19 @@ class FileStore(Struct, frozen=True):
         place.parent.mkdir(exist_ok=True)
         os.replace(part, place)
 
-    def _place(self, wanted: WantedFile) -> Path:
-        if not _SHA256.fullmatch(wanted.sha256) or "/" in wanted.file or (fault := path_fault(wanted.file)):
-            why = fault if _SHA256.fullmatch(wanted.sha256) and "/" not in wanted.file else "no name or hash of a file"
-            raise IndexFailure(f"{wanted.file!r} can't be fetched: {why}", hint="check what serves it")
-        return self.folder / wanted.sha256 / wanted.file
+    def _place(self, expected: WantedFile) -> Path:
+        if not _SHA256.fullmatch(expected.sha256) or "/" in expected.file or (fault := path_fault(expected.file)):
+            why = (
+                fault
+                if _SHA256.fullmatch(expected.sha256) and "/" not in expected.file
+                else "no name or hash of a file"
+            )
+            raise IndexFailure(f"{expected.file!r} can't be fetched: {why}", hint="check what serves it")
+        return self.folder / expected.sha256 / expected.file
 
-    def _read(self, url: str, out: BinaryIO, wanted: WantedFile, on_bytes: OnBytes) -> None:
-        """Append what the file at `url` has beyond what is there."""
-        most = self._most(wanted.file) if wanted.size is None else wanted.size
+    def _read(self, url: str, out: BinaryIO, expected: WantedFile, on_bytes: OnBytes) -> None:
+        """Append the rest of the file at `url` to the part that `out` has."""
+        most = self._most(expected.file) if expected.size is None else expected.size
         if out.tell() > most:
             _empty(out)
         on_bytes(out.tell())
@@ -229,17 +235,17 @@ class FileStore(Struct, frozen=True):
                 time.sleep(0.3)
 
 
-def _is_there(place: Path, wanted: WantedFile) -> bool:
+def _is_there(place: Path, expected: WantedFile) -> bool:
     try:
         size = place.stat().st_size
     except (FileNotFoundError, NotADirectoryError):
         return False
-    return wanted.size in (None, size)
+    return expected.size in (None, size)
 
 
 @contextmanager
 def _hold_part(part: Path, on_wait: Callable[[], None]) -> Iterator[BinaryIO]:
-    """The part of a file, opened for appending, held until the block ends. One without anything in it goes."""
+    """Open the part of a file for appending, and hold it until the block ends. An empty part is removed."""
     if has_flock():
         yield from _hold_open_part(part, on_wait)
         return
@@ -282,8 +288,8 @@ def _write(out: BinaryIO, piece: bytes) -> None:
 
 
 def _digest(out: BinaryIO) -> str:
-    """Give the sha256 of what lies on disk of a file that was written. Raises OSError, also for what the system took
-    and couldn't write."""
+    """Compute the sha256 of a written file from disk. Raises OSError, also for bytes that the system accepted and
+    couldn't write."""
     # a network's file system says so when a descriptor is closed (close(2))
     os.close(os.dup(out.fileno()))
     return sha256_of(Path(out.name))
@@ -295,14 +301,14 @@ def _empty(out: BinaryIO) -> None:
     out.truncate()
 
 
-def refuse_other(digest: str, size: int, wanted: WantedFile, where: str) -> None:
-    """Raise IndexFailure where a file isn't the one that is wanted."""
-    if digest != wanted.sha256:
-        message = f"{where}: the content has sha256 {digest}, but {wanted.claim.by} says {wanted.sha256}"
-        raise IndexFailure(message, hint=wanted.claim.hint)
-    if wanted.size not in (None, size):
+def refuse_other(digest: str, size: int, expected: WantedFile, where: str) -> None:
+    """Raise IndexFailure where a file isn't the expected one."""
+    if digest != expected.sha256:
+        message = f"{where}: the content has sha256 {digest}, but {expected.claim.by} says {expected.sha256}"
+        raise IndexFailure(message, hint=expected.claim.hint)
+    if expected.size not in (None, size):
         raise IndexFailure(
-            f"{where} has {size} bytes, but {wanted.claim.by} says {wanted.size}", hint=wanted.claim.hint
+            f"{where} has {size} bytes, but {expected.claim.by} says {expected.size}", hint=expected.claim.hint
         )
 
 
@@ -321,7 +327,7 @@ def refuse_unfit(path: Path, file: str) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """The sha256 of a file, in hex. Raises NotPlain, OSError."""
+    """Compute the sha256 of a file, in hex. Raises NotPlain, OSError."""
     digest = hashlib.sha256()
     with open_plain(path, links_out=True) as file:
         while block := file.read(_PIECE):

@@ -14,8 +14,8 @@ from envspec.base.cache import keep_value, read_value
 from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
-from envspec.base.settings import split_credentials
 from envspec.base.texts import without_unseen
+from envspec.configuration.settings import split_credentials
 from envspec.net.fetch import Fetcher
 
 _SCHEMA = 2
@@ -60,11 +60,11 @@ def parse_provenance(body: bytes, where: str) -> Provenance:
 
 def _publishers(document: Mapping[str, Any]) -> Iterator[Claimed]:
     for bundle in document["attestation_bundles"]:
-        said = bundle["publisher"]
-        workflow = next((said[key] for key in _WORKFLOWS if said.get(key)), None)
-        named = {"kind": said["kind"], "workflow": workflow}
-        named |= {key: said.get(key) for key in ("repository", "environment", "email")}
-        if not _KIND.fullmatch(said["kind"]):
+        publisher = bundle["publisher"]
+        workflow = next((publisher[key] for key in _WORKFLOWS if publisher.get(key)), None)
+        named = {"kind": publisher["kind"], "workflow": workflow}
+        named |= {key: publisher.get(key) for key in ("repository", "environment", "email")}
+        if not _KIND.fullmatch(publisher["kind"]):
             raise ValueError("a publisher without a kind")
         yield {key: text for key in _FIELDS if (text := _text(named[key]))}
 
@@ -89,7 +89,7 @@ class ProvenanceStore(Struct, frozen=True):
     fetcher: Fetcher
 
     def publisher(self, url: str, sha256: str) -> Claimed | None:
-        """Give who published a file, by the place that its page names; None where none is named. Raises
+        """Return the publisher of a file by the attestations that its page names; None where there is none. Raises
         IndexFailure."""
         key = hashlib.sha256(f"{split_credentials(url)[0]} {sha256}".encode()).hexdigest()
         path = self.folder / f"publishers-v{_SCHEMA}" / key[:2] / f"{key[2:]}.json"
@@ -97,7 +97,7 @@ class ProvenanceStore(Struct, frozen=True):
             return known.claimed and {key: known.claimed[key] for key in _FIELDS if key in known.claimed}
         if self.fetcher.offline:
             return None
-        found = fetch_provenance(url, self.fetcher)
-        claimed = found.claimed[0] if found and found.claimed else None
+        provenance = fetch_provenance(url, self.fetcher)
+        claimed = provenance.claimed[0] if provenance and provenance.claimed else None
         keep_value(path, _Known(claimed))
         return claimed

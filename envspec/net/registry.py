@@ -21,7 +21,7 @@ from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure, InputError
 from envspec.base.places import config_home, home_of
 from envspec.base.redact import redact, register, without_credentials
-from envspec.base.settings import Credentials, split_credentials
+from envspec.configuration.settings import Credentials, split_credentials
 from envspec.net.body import Pace, TooMuch, read_whole, too_slow
 from envspec.net.fetch import reason_of
 from envspec.net.limits import LIMITS
@@ -86,11 +86,11 @@ def login_for(image: ImageAddress, env: Mapping[str, str]) -> Credentials | None
     """
     for path in _files(env):
         table = _table(path)
-        found = _helper(_table_in(table, "credHelpers").get(image.registry), image.registry, env)
-        found = found or _login_in_file(_table_in(table, "auths"), image)
-        found = found or _helper(table.get("credsStore"), image.registry, env)
-        if found:
-            return found
+        login = _helper(_table_in(table, "credHelpers").get(image.registry), image.registry, env)
+        login = login or _login_in_file(_table_in(table, "auths"), image)
+        login = login or _helper(table.get("credsStore"), image.registry, env)
+        if login:
+            return login
     return None
 
 
@@ -107,15 +107,15 @@ def _files(env: Mapping[str, str]) -> Iterator[Path]:
 
 def _table(path: Path) -> Mapping[str, Any]:
     try:
-        found = read_json(path.read_text(encoding="utf-8"))
+        document = read_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _table_in(table: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = table.get(key)
-    return found if isinstance(found, dict) else {}
+    value = table.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def _login_in_file(auths: Mapping[str, Any], image: ImageAddress) -> Credentials | None:
@@ -124,9 +124,9 @@ def _login_in_file(auths: Mapping[str, Any], image: ImageAddress) -> Credentials
     place = f"{image.registry}/{image.path}"
     while place:
         entry = by_place.get(place)
-        found = _identity(entry) or _decode(entry.get("auth")) if entry else None
-        if found:
-            return found
+        login = _identity(entry) or _decode(entry.get("auth")) if entry else None
+        if login:
+            return login
         place = place.rpartition("/")[0]
     return None
 
@@ -231,7 +231,7 @@ class Registries:
         self._env = env
 
     def asks(self, name: str) -> bool:
-        """Say whether envspec may ask an image's registry. Raises InputError for a mirror that isn't an address."""
+        """Return whether envspec may ask an image's registry. Raises InputError for a mirror that isn't an address."""
         image = image_address(name)
         if self._mirrors.get(image.registry) == "":
             return False
@@ -254,25 +254,26 @@ class Registries:
         if reply.status == 401:
             authorization = self.authorization(reply.headers.get("WWW-Authenticate", ""), image, endpoint)
             reply = self._send("HEAD", url, authorization)
-        told = reply.headers.get("Docker-Content-Digest", "")
-        if reply.status == 200 and _DIGEST.fullmatch(told):
+        announced = reply.headers.get("Docker-Content-Digest", "")
+        if reply.status == 200 and _DIGEST.fullmatch(announced):
             self._judge(reply, url)
-            return told
+            return announced
         if reply.status in (200, 405):
             reply = self._send("GET", url, authorization)
         self._judge(reply, url)
-        found = f"sha256:{hashlib.sha256(reply.body).hexdigest()}"
-        told = reply.headers.get("Docker-Content-Digest", "")
+        computed = f"sha256:{hashlib.sha256(reply.body).hexdigest()}"
+        announced = reply.headers.get("Docker-Content-Digest", "")
         # a registry may know the same bytes by another algorithm
-        if told.startswith("sha256:") and told != found:
+        if announced.startswith("sha256:") and announced != computed:
             raise IndexFailure(
-                f"{url} announces {told} and sends {found}", hint="check whether a proxy on the way changes the answer"
+                f"{url} announces {announced} and sends {computed}",
+                hint="check whether a proxy on the way changes the answer",
             )
-        return found
+        return computed
 
     def endpoint(self, image: ImageAddress, *, writing: bool = False) -> RegistryEndpoint:
-        """Give the address of an image: that of the registry's mirror where there is one; what is written passes it by.
-        Raises InputError for a mirror that isn't an address."""
+        """Return the address of an image: the registry's mirror if there is one, except for writing. Raises InputError
+        for a mirror that isn't an address."""
         mirror = None if writing else self._mirrors.get(image.registry)
         if mirror:
             bare, login = split_credentials(mirror)
@@ -290,23 +291,23 @@ class Registries:
         self, challenge: str, image: ImageAddress, endpoint: RegistryEndpoint, scopes: Sequence[str] = ()
     ) -> str:
         """Make the header that answers a registry's 401: a token, fetched with the user's login if there is one.
-        `scopes` are what it is to allow, by default to pull the image. Raises IndexFailure."""
+        `scopes` are the permissions that it asks for, by default to pull the image. Raises IndexFailure."""
         host = urlsplit(endpoint.origin).netloc
         # a mirror has its own login: that of the registry it stands for is none of its business
-        asked_of = ImageAddress(host, endpoint.path, "", None) if endpoint.is_mirror else image
-        login = endpoint.login or login_for(asked_of, self._env)
+        login_place = ImageAddress(host, endpoint.path, "", None) if endpoint.is_mirror else image
+        login = endpoint.login or login_for(login_place, self._env)
         identity = login.password if login and login.username == IDENTITY else None
         basic = login.basic if login and identity is None else None
         scheme, _, fields = challenge.strip().partition(" ")
         if scheme.lower() == "basic" and basic:
             return basic
-        asked = dict(_CHALLENGE.findall(fields))
-        if scheme.lower() != "bearer" or "realm" not in asked:
+        parameters = dict(_CHALLENGE.findall(fields))
+        if scheme.lower() != "bearer" or "realm" not in parameters:
             raise needs_login(host)
         query = [("scope", scope) for scope in scopes or (f"repository:{endpoint.path}:pull",)]
-        if "service" in asked:
-            query.append(("service", asked["service"]))
-        realm = resolve_location(endpoint.origin, asked["realm"])
+        if "service" in parameters:
+            query.append(("service", parameters["service"]))
+        realm = resolve_location(endpoint.origin, parameters["realm"])
         if identity is not None:
             reply = self._send("POST", realm, None, limit=1 << 20, form=_refreshing(query, identity))
         else:
@@ -396,9 +397,9 @@ def _refreshing(query: Sequence[tuple[str, str]], identity: str) -> str:
 
     Source: distribution's token specification, "OAuth2 Token Authentication"."""
     scopes = " ".join(value for name, value in query if name == "scope")
-    others = [pair for pair in query if pair[0] != "scope"]
+    rest = [pair for pair in query if pair[0] != "scope"]
     own = [("grant_type", "refresh_token"), ("client_id", "envspec"), ("refresh_token", identity), ("scope", scopes)]
-    return urlencode([*own, *others])
+    return urlencode([*own, *rest])
 
 
 def needs_login(host: str) -> IndexFailure:
@@ -430,7 +431,7 @@ class Asking:
         self._seconds = seconds
         self._turn = threading.Semaphore(_AT_ONCE)
         self._threads: dict[str, threading.Thread] = {}
-        self._found: dict[str, str | Exception] = {}
+        self._answers: dict[str, str | Exception] = {}
         self._until = 0.0
 
     def start(self, names: Iterable[str]) -> None:
@@ -448,17 +449,17 @@ class Asking:
         Raises what the request raised; IndexFailure without an answer in time.
         """
         self._threads[name].join(max(0.0, self._until - time.monotonic()))
-        found = self._found.get(name)
-        if found is None:
+        reply = self._answers.get(name)
+        if reply is None:
             registry = image_address(name).registry
             raise IndexFailure(f"{registry} doesn't answer within {self._seconds:g} s", hint="check the network")
-        if isinstance(found, Exception):
-            raise found
-        return found
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
 
     def _run(self, name: str) -> None:
         with self._turn:
             try:
-                self._found[name] = self._ask(name)
+                self._answers[name] = self._ask(name)
             except Exception as error:  # noqa: BLE001 (raised again for who waits for the answer)
-                self._found[name] = error
+                self._answers[name] = error

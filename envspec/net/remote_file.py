@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
-from envspec.base.settings import split_credentials
+from envspec.configuration.settings import split_credentials
 from envspec.net.fetch import Fetcher, Reply
 from envspec.net.transport import deadline
 
@@ -31,10 +31,10 @@ class DamagedFile(IndexFailure):
 
 
 class RemoteFile(io.RawIOBase):
-    """A file of `total` bytes at a URL, of which the last ones are here already.
+    """A file of `total` bytes at a URL, whose last bytes are read already.
 
-    Whoever reads on and on is given twice as much at a time, up to 2 MiB. `fetched` counts the bytes that came. All
-    parts together have `whole_seconds`, and the time that `bytes_per_second` gives what came. Reading raises
+    Each sequential read fetches twice as much as the one before, up to 2 MiB. `fetched` counts the received bytes. All
+    parts together may take `whole_seconds`, and the time of the received bytes at `bytes_per_second`. Reading raises
     IndexFailure, and DamagedFile for more at once than an archive's list of entries may have.
     """
 
@@ -75,27 +75,28 @@ class RemoteFile(io.RawIOBase):
         if end - self._at > self._fetcher.limits.directory_bytes:
             message = f"{redact(self._url)}: its list of entries is too long: {end - self._at} bytes"
             raise DamagedFile(message, hint="report this to whoever runs the index: the wheel is hostile or broken")
-        here = self._start + len(self._bytes)
-        kept = self._bytes[self._at - self._start :] if self._start <= self._at < here else b""
-        begin = self._at + len(kept)
-        goes_on = begin == here
+        read_end = self._start + len(self._bytes)
+        previous = self._bytes[self._at - self._start :] if self._start <= self._at < read_end else b""
+        begin = self._at + len(previous)
+        goes_on = begin == read_end
         self._ahead = min(2 * self._ahead, _MOST_AHEAD) if goes_on else TAIL
         length = min(max(end - begin, self._ahead), self.total - begin)
-        bounds, asked = self._fetcher.limits, time.monotonic()
+        bounds, started = self._fetcher.limits, time.monotonic()
         left = bounds.whole_seconds + self.fetched / bounds.bytes_per_second - self._waited
         with deadline(left) as whole, whole.holds():
             reply = self._fetcher.range(self._url, begin, length)
-        self._waited += time.monotonic() - asked
+        self._waited += time.monotonic() - started
         if reply.status != 206 or len(reply.body) < end - begin:
             hint = "run the same command again"
             raise IndexFailure(f"{redact(self._url)}: the server sent less than the range asked for", hint=hint)
         self.fetched += len(reply.body)
-        self._start, self._bytes = self._at, kept + reply.body
+        self._start, self._bytes = self._at, previous + reply.body
 
 
 def open_tail(fetcher: Fetcher, url: str, most: int) -> Reply:
-    """Fetch the last bytes of a file, or the whole file of at most `most` bytes where it is shorter than them and the
-    server strict. A server without ranges gives an empty body. Raises IndexFailure, for a file that isn't there too."""
+    """Fetch the last bytes of a file, or the whole file, of at most `most` bytes, where a strict server refuses a range
+    that is longer than the file. A server without ranges gives an empty body. Raises IndexFailure, also for a file that
+    doesn't exist."""
     tail = fetcher.range(url, None, TAIL)
     if tail.status == 416:
         tail = fetcher.get(url, limit=most)

@@ -1,8 +1,8 @@
 """One repository of a registry, to read or to write: its manifests, and its blobs as streams.
 
-Source: OCI's distribution-spec. A blob is uploaded in pieces, and goes on where it broke off, or begins anew at a
-registry that forgot it (docker-registry 2.8 drops an upload of which a piece broke off); a blob that the repository
-has, or that it can take over from another one of the same registry, isn't sent at all.
+Source: OCI's distribution-spec. A blob is uploaded in pieces. A broken upload resumes, or begins anew at a registry
+that forgot it (docker-registry 2.8 drops an upload with a broken piece); a blob that the repository has, or that it can
+take over from another one of the same registry, isn't sent at all.
 """
 
 from __future__ import annotations
@@ -93,19 +93,19 @@ class Repository:
     def fetch(self, digest: str, size: int, folder: Path, on_bytes: OnBytes = lambda count: None) -> Path:
         """Fetch a blob into the cache of files, checked by its digest, unless it is there. Raises IndexFailure,
         OSError."""
-        wanted = WantedFile(_BLOB, digest.removeprefix("sha256:"), size, BY_INDEX)
-        kept = FileStore(folder, self._fetcher)
-        if (path := kept.find(wanted)) is not None:
+        blob = WantedFile(_BLOB, digest.removeprefix("sha256:"), size, BY_INDEX)
+        store = FileStore(folder, self._fetcher)
+        if (path := store.find(blob)) is not None:
             return path
         if not self._fetcher.offline and self._challenge is None:
             # what a blob's redirect asks for is none of ours, so the way in is found out here
             self._ask("HEAD", self._url(f"blobs/{digest}"))
         own = urlsplit(self.origin)[:2]
         self._fetcher.token = lambda url: self._authorization() if urlsplit(url)[:2] == own else None
-        return kept.fetch(self._url(f"blobs/{digest}"), wanted, on_bytes)
+        return store.fetch(self._url(f"blobs/{digest}"), blob, on_bytes)
 
     def has_blob(self, digest: str) -> bool:
-        """Say whether the repository has a blob. Raises IndexFailure."""
+        """Return whether the repository has a blob. Raises IndexFailure."""
         answer = self._ask_again("HEAD", self._url(f"blobs/{digest}"))
         self._judge(answer, (200, 404), f"blobs/{digest}")
         return answer.status == 200
@@ -123,32 +123,32 @@ class Repository:
         return answer.status == 201
 
     def upload(self, digest: str, file: IO[bytes], size: int, on_bytes: OnBytes = lambda count: None) -> None:
-        """Send a blob of `size` bytes, in pieces, all tries within one limit, which bytes put off. `on_bytes` is told
-        of what came, and of less than nothing where that is lost. Raises IndexFailure, OSError."""
-        come = taken = 0
+        """Send a blob of `size` bytes in pieces. All tries share one time limit, which each sent byte extends.
+        `on_bytes` gets the number of bytes sent, negative for bytes that were lost. Raises IndexFailure, OSError."""
+        sent = taken = 0
         with deadline(_seconds(_CHUNK)) as whole, whole.holds():
             latest = whole.ends
 
             def count(more: int) -> None:
-                nonlocal come, taken
-                come, taken = come + more, taken + more
+                nonlocal sent, taken
+                sent, taken = sent + more, taken + more
                 whole.ends = latest + taken / LIMITS.bytes_per_second
                 on_bytes(more)
 
             try:
                 for _ in range(_TRIES):
-                    come = 0
+                    sent = 0
                     try:
                         self._upload_once(digest, file, size, count)
                         return
                     except _Forgotten:
-                        on_bytes(-come)
+                        on_bytes(-sent)
                         time.sleep(_PAUSE)
             except IndexFailure:
                 if whole.left > 0:
                     raise
                 shown = shown_address(self._url("blobs/uploads/"))
-                message = f"{shown} is too slow: {come} of {size} bytes went in {whole.passed:.0f} s"
+                message = f"{shown} is too slow: {sent} of {size} bytes went in {whole.passed:.0f} s"
                 raise IndexFailure(message, hint=_AGAIN) from None
         raise _give_up(self._url("blobs/uploads/"))
 
@@ -161,12 +161,12 @@ class Repository:
         while at < size:
             file.seek(at)
             piece = file.read(_CHUNK)
-            place, came = self._send_piece(place, piece, at)
-            stalled = 0 if came > at else stalled + 1
-            if stalled == _TRIES or not 0 <= came <= at + len(piece):
+            place, received = self._send_piece(place, piece, at)
+            stalled = 0 if received > at else stalled + 1
+            if stalled == _TRIES or not 0 <= received <= at + len(piece):
                 raise _give_up(place)
-            on_bytes(came - at)
-            at = came
+            on_bytes(received - at)
+            at = received
         ended = f"{place}{'&' if '?' in place else '?'}digest={quote(digest, safe='')}"
         try:
             answer = self._ask("PUT", ended, headers={"Content-Length": "0"})
@@ -184,8 +184,8 @@ class Repository:
         self._judge(answer, (201,), f"manifests/{reference}")
 
     def _send_piece(self, place: str, piece: bytes, at: int) -> tuple[str, int]:
-        """Send one piece of an upload; give the upload's next address and how much the registry has. What broke off
-        goes on from where the registry says that it is."""
+        """Send one piece of an upload; give the upload's next address and how much the registry has. A broken upload
+        resumes at the offset that the registry gives."""
         headers = {
             "Content-Type": "application/octet-stream",
             "Content-Range": f"{at}-{at + len(piece) - 1}",
@@ -203,9 +203,9 @@ class Repository:
                 if not left:
                     break
                 time.sleep(_PAUSE)
-                asked = self._ask_for_offset(place)
-                if asked is not None:
-                    return asked
+                resumed = self._ask_for_offset(place)
+                if resumed is not None:
+                    return resumed
         raise _give_up(place)
 
     def _ask_for_offset(self, place: str) -> tuple[str, int] | None:
@@ -220,13 +220,13 @@ class Repository:
         if answer.status != 204 or not re.fullmatch("[0-9]{1,18}", span):
             return None
         # "0-0" is said of one byte as of none: the piece is then sent whole
-        came = int(span) + 1
-        return self._location(answer, place), came if came > 1 else 0
+        received = int(span) + 1
+        return self._location(answer, place), received if received > 1 else 0
 
-    def _judge_upload(self, answer: _Answer, right: int) -> None:
+    def _judge_upload(self, answer: _Answer, expected: int) -> None:
         if answer.status == 404:
             raise _Forgotten
-        self._judge(answer, (right,), "blobs/uploads/")
+        self._judge(answer, (expected,), "blobs/uploads/")
 
     def _location(self, answer: _Answer, before: str = "") -> str:
         where = answer.headers.get("Location", "")
@@ -252,8 +252,8 @@ class Repository:
     def _ask_again(
         self, method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
     ) -> _Answer:
-        """Send a request that can be repeated, some times where a registry that did answer before doesn't, all within
-        one limit. Raises IndexFailure."""
+        """Send a repeatable request, and try again where a registry that answered before doesn't, all within one time
+        limit. Raises IndexFailure."""
         with deadline(_seconds(len(body or b""))) as whole, whole.holds():
             for _ in range(_TRIES - 1):
                 try:
@@ -326,16 +326,16 @@ class Repository:
             self._answered = True
             return _Answer(response.status, response.headers, _body(response, limit, shown, whole))
 
-    def _judge(self, answer: _Answer, right: tuple[int, ...], what: str) -> None:
-        if answer.status in right:
+    def _judge(self, answer: _Answer, allowed: tuple[int, ...], what: str) -> None:
+        if answer.status in allowed:
             return
         host = urlsplit(self.origin).netloc
         if answer.status in (401, 403):
             raise needs_login(host)
         if answer.status == 404:
             raise IndexFailure(f"{self._url(what)} doesn't exist", hint="check the image's name")
-        told = " ".join(answer.body.decode("utf-8", "replace").split())[:300]
-        raise IndexFailure(f"{host} answers HTTP {answer.status} for {self.path}{': ' if told else ''}{told}")
+        text = " ".join(answer.body.decode("utf-8", "replace").split())[:300]
+        raise IndexFailure(f"{host} answers HTTP {answer.status} for {self.path}{': ' if text else ''}{text}")
 
 
 def _seconds(size: int) -> float:

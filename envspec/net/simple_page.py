@@ -143,16 +143,16 @@ def _check_row(row: dict[str, Any]) -> dict[str, Any]:
     sha256 = row.get("hashes", {}).get("sha256")
     # uv takes upper case too
     row["hashes"] = {"sha256": sha256.lower()} if sha256 and type(sha256) is str else {}
-    said = row.pop("core-metadata", None) or row.pop("dist-info-metadata", None)
-    if said:
-        digest = str(said.get("sha256")) if isinstance(said, dict) else str(said).partition("sha256=")[2]
+    metadata = row.pop("core-metadata", None) or row.pop("dist-info-metadata", None)
+    if metadata:
+        digest = str(metadata.get("sha256")) if isinstance(metadata, dict) else str(metadata).partition("sha256=")[2]
         digest = digest.lower()
         row["core-metadata"] = digest if _SHA256.fullmatch(digest) else True
     if type(row.get("requires-python")) is not str:
         row.pop("requires-python", None)
-    told = row.pop("provenance", None)
-    if isinstance(told, str) and _PLAIN_URL.fullmatch(told):
-        row["provenance"] = told
+    provenance = row.pop("provenance", None)
+    if isinstance(provenance, str) and _PLAIN_URL.fullmatch(provenance):
+        row["provenance"] = provenance
     return row
 
 
@@ -187,7 +187,7 @@ def _html_rows(body: bytes, url: str) -> list[dict[str, Any]]:
 
 
 def is_dated(row: dict[str, object]) -> bool:
-    """Say whether a file's page gave its upload time."""
+    """Return whether a file's page gave its upload time."""
     return row.get("upload-time") != NO_DATE
 
 
@@ -243,7 +243,7 @@ def _rows_of_folder(folder: Path, url: str) -> Page:
     link out of the repository."""
     refuse_link_out(folder)
     try:
-        files = [one for one in os.scandir(folder) if project_of(one.name) and one.is_file()]
+        files = [entry for entry in os.scandir(folder) if project_of(entry.name) and entry.is_file()]
     except OSError as error:
         raise IndexFailure(
             f"the flat index {redact(url)} can't be read: {error.strerror}", hint="correct its address in find-links"
@@ -251,11 +251,11 @@ def _rows_of_folder(folder: Path, url: str) -> Page:
     if not files:
         hint = "if it is a simple index, with a folder for each project, move it from find-links to indexes"
         raise IndexFailure(f"{redact(url)} has no wheel and no source in it: it isn't a flat index", hint=hint)
-    for one in files:
-        if one.is_symlink():
-            refuse_link_out(Path(one.path))
+    for entry in files:
+        if entry.is_symlink():
+            refuse_link_out(Path(entry.path))
     base = url.rstrip("/")
     return [
-        {"filename": one.name, "url": f"{base}/{quote(one.name)}", "hashes": {}, "upload-time": NO_DATE}
-        for one in sorted(files, key=lambda one: one.name)
+        {"filename": entry.name, "url": f"{base}/{quote(entry.name)}", "hashes": {}, "upload-time": NO_DATE}
+        for entry in sorted(files, key=lambda entry: entry.name)
     ]

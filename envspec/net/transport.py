@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from envspec.base.errors import IndexFailure, InputError
 from envspec.base.redact import redact
-from envspec.base.settings import split_credentials
+from envspec.configuration.settings import split_credentials
 
 if TYPE_CHECKING:
     import urllib3
@@ -30,8 +30,8 @@ _SECONDS = 300.0
 def _ask(host: str) -> tuple[str, ...]:
     from urllib3.util.connection import allowed_gai_family
 
-    found = socket.getaddrinfo(host, None, allowed_gai_family(), socket.SOCK_STREAM)
-    return tuple(dict.fromkeys(str(address[0]) for _, _, _, _, address in found))
+    answers = socket.getaddrinfo(host, None, allowed_gai_family(), socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(str(address[0]) for _, _, _, _, address in answers))
 
 
 class HostNames(Struct):
@@ -181,11 +181,11 @@ class _Watch:
                 if not self._deadlines:
                     self._watching = False
                     return
-                passed = [one for one in self._deadlines if one.left <= 0]
+                passed = [limit for limit in self._deadlines if limit.left <= 0]
                 self._deadlines.difference_update(passed)
-                pause = min((one.left for one in self._deadlines), default=self._LOOK)
-            for one in passed:
-                one.give_up()
+                pause = min((limit.left for limit in self._deadlines), default=self._LOOK)
+            for limit in passed:
+                limit.give_up()
             time.sleep(max(0.01, min(pause, self._LOOK)))
 
 
@@ -253,16 +253,16 @@ def timed_pools(seconds: float, hosts: HostNames = HOSTS) -> dict[str, Any]:
         def getresponse(self) -> Any:
             whole = _of_thread()
             with deadline(seconds) as head:
-                both = [one for one in (head, whole) if one is not None]
-                for one in both:
-                    one.guard(self.sock)
+                limits = [limit for limit in (head, whole) if limit is not None]
+                for limit in limits:
+                    limit.guard(self.sock)
                 try:
                     answer = super().getresponse()
                 except (OSError, HTTPException):
-                    if cut := [one.passed for one in both if one.cut]:
+                    if cut := [limit.passed for limit in limits if limit.cut]:
                         raise PeerTooSlow(max(cut)) from None
                     raise
-                if cut := [one.passed for one in both if one.cut]:
+                if cut := [limit.passed for limit in limits if limit.cut]:
                     # a head that was cut reads as one that ended
                     answer.close()
                     raise PeerTooSlow(max(cut))
@@ -295,7 +295,7 @@ class Patience(Struct, frozen=True):
     seconds: float
 
     def gave_up(self, url: str) -> IndexFailure:
-        """The message about an index that sent nothing for so long."""
+        """Make the failure of an index that sent nothing for this time."""
         return IndexFailure(
             f"{url} is given up: the index {self.name!r} sent nothing for {self.seconds:g} s",
             hint=f"[timeouts] {self.name} in envspec's configuration says how long to wait",
@@ -305,8 +305,8 @@ class Patience(Struct, frozen=True):
 def retries(
     count: int, url: str, left: Callable[[], float], sleep: Callable[[float], None] = time.sleep
 ) -> urllib3.Retry:
-    """So many more tries, each after a growing pause, or after the one that the server asks for (`Retry-After`, RFC
-    9110 §10.2.3, in seconds or as a date).
+    """Make urllib3's rule for `count` more tries, each after a growing pause, or after the pause that the server asks
+    for (`Retry-After`, RFC 9110 §10.2.3, in seconds or as a date).
 
     `left` gives the seconds that the request still has. A server that asks to wait for more is given up at once: the
     request then raises IndexFailure. `url` is for the message, without credentials.
@@ -317,17 +317,17 @@ def retries(
     class Retries(urllib3.Retry):
         def sleep_for_retry(self, response: urllib3.response.BaseHTTPResponse) -> bool:
             try:
-                asked = self.get_retry_after(response)
+                pause = self.get_retry_after(response)
             except (InvalidHeader, ValueError, OverflowError):
                 # no time: as if nothing had been said
                 return False
-            if not asked:
+            if not pause:
                 return False
-            if asked > (seconds := max(0.0, left())):
-                wants = f"it answers HTTP {response.status} and asks to wait {asked:.0f} s (Retry-After)"
+            if pause > (seconds := max(0.0, left())):
+                wants = f"it answers HTTP {response.status} and asks to wait {pause:.0f} s (Retry-After)"
                 hint = f"run the same command again later: envspec waits {seconds:.0f} s at most"
                 raise IndexFailure(f"{url} is given up: {wants}", hint=hint)
-            sleep(asked)
+            sleep(pause)
             return True
 
     return Retries(
@@ -342,9 +342,10 @@ def retries(
 
 
 def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
-    """The proxy to ask for a URL, credentials and all; None to ask directly, as this machine itself always is.
+    """Choose the proxy for a URL, with its credentials; None for a direct connection, which this machine itself always
+    gets.
 
-    Raises InputError for one that speaks no HTTP.
+    Raises InputError for a proxy that isn't HTTP.
     """
     parts = urlsplit(url)
     if is_loopback(url) or _is_direct(parts.hostname or "", env.get("no_proxy") or env.get("NO_PROXY") or ""):
@@ -357,7 +358,7 @@ def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
 
 
 def through(proxy: str, options: Mapping[str, Any]) -> urllib3.ProxyManager:
-    """Connections through a proxy, with the login that its address has."""
+    """Make connections through a proxy, with the login in its address."""
     import urllib3
     from urllib3.util import make_headers
 
@@ -367,7 +368,7 @@ def through(proxy: str, options: Mapping[str, Any]) -> urllib3.ProxyManager:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a URL's host is this machine itself."""
+    """Return whether a URL's host is this machine itself."""
     return urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
 
 
@@ -386,6 +387,6 @@ def _address(proxy: str, variable: str) -> str:
 
 
 def _is_direct(host: str, no_proxy: str) -> bool:
-    """Whether `NO_PROXY` names the host or a domain above it."""
+    """Return whether `NO_PROXY` names the host or a domain above it."""
     domains = [entry.strip().lstrip(".").lower() for entry in no_proxy.split(",")]
     return "*" in domains or any(domain and f".{host.lower()}".endswith(f".{domain}") for domain in domains)

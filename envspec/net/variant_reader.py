@@ -52,21 +52,21 @@ class VariantReader(Struct):
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of_release(self, wheels: Iterable[Row], about: Mapping[str, Row]) -> Variants:
-        """Read what is said of the variants of a release, of which these are wheels: by the file about them, else by
-        the wheels themselves, one for each label. Raises InvalidVariants, IndexFailure."""
+        """Read the variants of the release of these wheels: from the file about them, else from the wheels themselves,
+        one for each label. Raises InvalidVariants, IndexFailure."""
         by_label: dict[str, Row] = {}
         for row in sorted(wheels, key=lambda row: str(row["filename"])):
             label = read_name(str(row["filename"])).label
             if label is not None:
                 by_label.setdefault(label, row)
         file = variants_file(str(next(iter(by_label.values()))["filename"]))
-        found = self._once(about[file]) if file in about else None
-        if found is not None:
-            return found
+        stated = self._once(about[file]) if file in about else None
+        if stated is not None:
+            return stated
         if len(by_label) > MAX_WHEELS:
             raise InvalidVariants(f"the index doesn't have it, and the release has more than {MAX_WHEELS} variants")
         # `_once` gives None for a file that isn't there, which open_remote refuses of a wheel
-        return combine(one for row in by_label.values() if (one := self._once(row)) is not None)
+        return combine(variants for row in by_label.values() if (variants := self._once(row)) is not None)
 
     def _once(self, row: Row) -> Variants | None:
         url, sha256 = str(row["url"]), str(row["hashes"].get("sha256", ""))
@@ -99,11 +99,11 @@ class VariantReader(Struct):
         wheel = open_remote(self.fetcher, str(row["url"]), _WHOLE)
         try:
             with zipfile.ZipFile(cast(IO[bytes], wheel)) as archive:
-                said = of_wheel(archive)
+                variants = of_wheel(archive)
         except InvalidVariants as error:
             raise InvalidVariants(f"the index doesn't have it, and in {name} {error}") from None
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError):
             raise InvalidVariants(f"the index doesn't have it, and {name} isn't a wheel") from None
-        if said is None or set(said.variants) != {label}:
+        if variants is None or set(variants.variants) != {label}:
             raise InvalidVariants(f"the index doesn't have it, and {name} doesn't say of {label} alone what it needs")
-        return said
+        return variants

@@ -304,12 +304,12 @@ def _leads(graph: Graph, start: Node, end: Node) -> bool:
 
 def _by_requirement(graph: Graph, edge: Edge) -> Hold:
     if edge.source is None:
-        return Hold("requirement", f"the spec asks for {edge.told}", requirement=edge.requirement)
+        return Hold("requirement", f"the spec asks for {edge.text}", requirement=edge.requirement)
     way = next(iter(graph.paths_to(edge.source.name, limit=1)), ())
     name = edge.source.name
     return Hold(
         "requirement",
-        f"{name} {graph.pins[edge.source].version} asks for {edge.told}",
+        f"{name} {graph.pins[edge.source].version} asks for {edge.text}",
         by=name,
         requirement=edge.requirement,
         path=tuple(step.target.name for step in way),

@@ -41,7 +41,7 @@ class Web(HTTPRedirectHandler):
     """Asks by http and https, with the logins of these addresses. None follows a redirect: each host has its own."""
 
     def __init__(self, addresses: list[str]) -> None:
-        self.known = [one for one in map(urlsplit, addresses) if one.username is not None]
+        self.known = [address for address in map(urlsplit, addresses) if address.username is not None]
         self.opener = build_opener(self)
 
     def open(self, url: str, accept: str = "*/*") -> Any:
@@ -58,9 +58,10 @@ class Web(HTTPRedirectHandler):
         return request
 
     def logins(self, parts: SplitResult) -> list[str]:
-        own = [parts] if parts.username is not None else [one for one in self.known if origin(one) == origin(parts)]
+        same_origin = [address for address in self.known if origin(address) == origin(parts)]
+        own = [parts] if parts.username is not None else same_origin
         if own:
-            nearest = max(own, key=lambda one: len(os.path.commonpath([one.path or "/", parts.path or "/"])))
+            nearest = max(own, key=lambda address: len(os.path.commonpath([address.path or "/", parts.path or "/"])))
             return [f"{unquote(nearest.username or '')}:{unquote(nearest.password or '')}"]
         try:
             hosts = netrc.netrc(os.environ.get("NETRC") or os.path.expanduser("~/.netrc")).hosts
@@ -105,11 +106,11 @@ def files_of(web: Web, page: str) -> list[tuple[str, str, str | None]]:
         return [(row["filename"], urljoin(at, row["url"]), row.get("hashes", {}).get("sha256")) for row in rows]
     links = Links(at)
     links.feed(text.decode("utf-8", "replace"))
-    found = []
+    files = []
     for url, fragment in map(urldefrag, links.found):
-        told = re.search("(?:^|&)sha256=([0-9a-f]{64})", fragment)
-        found.append((unquote(urlsplit(url).path.rpartition("/")[2]), url, told and told[1]))
-    return found
+        match = re.search("(?:^|&)sha256=([0-9a-f]{64})", fragment)
+        files.append((unquote(urlsplit(url).path.rpartition("/")[2]), url, match and match[1]))
+    return files
 
 
 def fetch(web: Web, url: str, place: str, sha256: str, size: int) -> None:
@@ -142,14 +143,14 @@ def patiently(do: Any, *arguments: Any) -> Any:
 def find(web: Web, places: list[tuple[str, str]], folder: str, file: str, sha256: str, size: int) -> list[str]:
     """Write one file. Gives what each place said, where none has it."""
     project = re.sub("[-_.]+", "-", file.partition("-")[0]).lower()
-    part, said = os.path.join(folder, "part"), []
+    part, problems = os.path.join(folder, "part"), []
     for option, url in places:
         page = url if option == "--find-links" else f"{url.rstrip('/')}/{project}/"
         parts = urlsplit(page)
         shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         try:
-            named = [(at, told) for name, at, told in patiently(files_of, web, page) if name == file]
-            for at in (at for at, told in named if told in (None, sha256)):
+            named = [(at, stated) for name, at, stated in patiently(files_of, web, page) if name == file]
+            for at in (at for at, stated in named if stated in (None, sha256)):
                 patiently(fetch, web, at, part, sha256, size)
                 os.replace(part, os.path.join(folder, f"{file.rpartition('-')[0]}.whl"))
                 return []
@@ -160,29 +161,29 @@ def find(web: Web, places: list[tuple[str, str]], folder: str, file: str, sha256
             why = str(getattr(error, "reason", error))
         except (HTTPException, ValueError, KeyError, TypeError, AttributeError):
             why = "has a page that can't be read"
-        said.append(f"{file}: {shown} {why}")
-    return said or [f"{file}: uv has no index"]
+        problems.append(f"{file}: {shown} {why}")
+    return problems or [f"{file}: uv has no index"]
 
 
 def settings(uv: str, options: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
     """Where uv looks, its default index last, and all addresses that may have logins."""
     command = [uv, "pip", "compile", "-", "--python", sys.executable, "--no-cache", *options]
     emit = ["--quiet", "--no-header", "--emit-index-url", "--emit-find-links"]
-    told = subprocess.run([*command, *emit], input=b"", stdout=subprocess.PIPE, check=True).stdout.decode()
-    lines = (line.partition(" ") for line in told.splitlines())
-    places = sorted(((option, url) for option, _, url in lines if url), key=lambda one: one[0] == "--index-url")
+    listing = subprocess.run([*command, *emit], input=b"", stdout=subprocess.PIPE, check=True).stdout.decode()
+    lines = (line.partition(" ") for line in listing.splitlines())
+    places = sorted(((option, url) for option, _, url in lines if url), key=lambda place: place[0] == "--index-url")
     if any(option.startswith("--torch-backend") for option in options):
         # of these uv says no address, except where it looks for a package
         env = {**os.environ, "RUST_LOG": "uv_client=debug"}
         tried = [*command, "--offline", "--verbose"]
-        said = subprocess.run(tried, input=b"torch\n", capture_output=True, env=env, check=False).stderr
-        places = [("--index-url", url) for url in re.findall(r"(https?://\S+)/torch/", said.decode())[:1]] + places
+        log = subprocess.run(tried, input=b"torch\n", capture_output=True, env=env, check=False).stderr
+        places = [("--index-url", url) for url in re.findall(r"(https?://\S+)/torch/", log.decode())[:1]] + places
     try:
         with open(os.environ.get("UV_CONFIG_FILE") or "/etc/uv/uv.toml", encoding="utf-8") as file:
             written = re.findall(r"""https?://[^\s"'@]+@[^\s"']+""", file.read())
     except (OSError, UnicodeDecodeError):
         written = []
-    return [one for one in places if "://" in one[1]], [*(url for _, url in places), *written]
+    return [place for place in places if "://" in place[1]], [*(url for _, url in places), *written]
 
 
 def main(folder: str, *arguments: str) -> int:
@@ -195,10 +196,10 @@ def main(folder: str, *arguments: str) -> int:
     os.makedirs(folder, exist_ok=True)
     for at in range(0, cut, 3):
         file, sha256, size = arguments[at : at + 3]
-        said = find(web, places, folder, file, sha256, int(size))
-        if said:
+        problems = find(web, places, folder, file, sha256, int(size))
+        if problems:
             hint = "hint: a bundle has them, too; the head of the recipe says how its wheels are given"
-            sys.stderr.write("".join(f"{line}\n" for line in (*(f"error: {one}" for one in said), hint)))
+            sys.stderr.write("".join(f"{line}\n" for line in (*(f"error: {problem}" for problem in problems), hint)))
             return 1
     return 0
 

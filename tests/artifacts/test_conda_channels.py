@@ -6,7 +6,7 @@ import pytest
 
 from envspec.artifacts.conda_channels import CondaConfig, channel_addresses, load_conda_config
 from envspec.base.errors import InputError, SpecError
-from envspec.base.settings import Settings
+from envspec.configuration.settings import Settings
 from envspec.packages.names import channel_name
 
 

@@ -14,7 +14,7 @@ from support.network import WebProxy
 from support.packages import wheel
 
 from envspec.base.documents import read_toml
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 from envspec.export.folder import render
 from envspec.export.make import make_plan
 from envspec.export.site_build import build_arguments, build_secrets

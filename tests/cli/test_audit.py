@@ -439,5 +439,5 @@ def test_answers_about_malware_alone_are_no_audit(envspec: Envspec, service: Osv
     service.found = {"lib 2.5": ["GHSA-1"]}
     pins, now = [package("app", "1.4"), package("lib", "2.5")], datetime.now(timezone.utc)
     look = look_for_malicious(pins, Audit(), os.environ, now, service=service.url, offline=False)
-    assert look.found == () and service.asked and not service.details
+    assert look.findings == () and service.asked and not service.details
     assert as_json(envspec, "--offline", code=3)["complete"] is False

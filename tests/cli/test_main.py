@@ -197,6 +197,53 @@ def test_an_interruption_that_python_drops_comes_again() -> None:
     assert time.monotonic() - began < 15
 
 
+_BEFORE_A_WAIT = """
+import signal, threading
+from envspec.cli import main as program
+def command(*arguments, **options):
+    # the system hands the signal to another thread, so that the wait of this one goes on
+    receive = lambda: signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+    threading.Timer(0.2, receive).start()
+    never = threading.Lock()
+    never.acquire()
+    never.acquire()
+program.cli.main = command
+program.main(["check"])
+"""
+
+
+def test_a_signal_that_no_wait_sees_is_seen() -> None:
+    began = time.monotonic()
+    ran = process(code=_BEFORE_A_WAIT)
+    assert (ran.returncode, ran.stderr) == (130, "interrupted: nothing was changed\n")
+    assert time.monotonic() - began < 15
+
+
+_LAST_STEPS = """
+import atexit, os, signal, sys
+from envspec.cli import main as program
+atexit.register(os.kill, os.getpid(), signal.SIGINT)
+program.run = lambda argv: 7
+program.main()
+"""
+
+
+def test_a_signal_after_the_answer_shows_nothing_of_python() -> None:
+    ran = process(code=_LAST_STEPS)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_silenced_streams_leave_no_descriptor_open() -> None:
+    code = (
+        "import os, sys; from envspec.cli.console import silence\n"
+        "before = os.listdir('/proc/self/fd') if os.path.isdir('/proc/self/fd') else []\n"
+        "for _ in range(3): silence(sys.stdout)\n"
+        "after = os.listdir('/proc/self/fd') if before else []\n"
+        "sys.exit(len(after) - len(before))"
+    )
+    assert process(code=code).returncode == 0
+
+
 def test_nohup_is_respected() -> None:
     code = (
         "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"

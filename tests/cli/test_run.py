@@ -74,7 +74,7 @@ def test_a_ready_environment_is_found_without_reading_the_lock(locked: Machine) 
     script = (
         "import sys; from envspec.cli import become, run; from envspec.app import run as enter;"
         "ready = enter.enter(enter.RunRequest(None, None, None));"
-        "heavy = {'tomli', 'envspec.lock.model', 'envspec.spec.model', 'envspec.base.settings'};"
+        "heavy = {'tomli', 'envspec.lock.model', 'envspec.spec.model', 'envspec.configuration.settings'};"
         "print(sorted(set(sys.modules) & heavy))"
     )
     done = subprocess.run(

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from itertools import chain
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,11 @@ from tools.reference.design import FOLDER, DesignPage, pages
 
 MOST, WORDS = 40, 900
 ROOT = FOLDER.parents[1]
-POINTER = re.compile(r"(?<![\w/])docs/[a-z0-9/-]+\.md|\bDESIGN\b|\bdecisions/\S*")
+POINTER = re.compile(r"(?<![\w/])(docs/[a-z0-9/-]+\.md|\bDESIGN\b|\bdecisions/\S*)(?:#([\w-]+))?")
+"""A page of ours, with its heading, or a page that is gone."""
+MODULE = re.compile(r"`((?:envspec|tools|bench)(?:\.[a-z_0-9]+)+)(?:\.[A-Za-z_]+)?`")
+NAMES = {"envspec.cli.x_y"}
+"""Names of no module, by which docstrings say how modules are called."""
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)#?([^)]*)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 NEVER = {
@@ -39,11 +44,49 @@ def test_a_page_is_read_in_minutes_and_keeps_what_was_tried(page: DesignPage) ->
     assert [link for link in LINK.findall(text) if not leads_somewhere(*link)] == []
 
 
+def sources(*folders: str) -> list[tuple[str, str]]:
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py") if path != Path(__file__)]
+    return [(path.relative_to(ROOT).as_posix(), path.read_text("utf-8")) for path in paths]
+
+
 def test_each_pointer_in_code_leads_to_a_page() -> None:
-    files = [path for folder in ("envspec", "tools", "check") for path in (ROOT / folder).rglob("*.py")]
-    named = {(path, page) for path in files for page in POINTER.findall(path.read_text("utf-8"))}
+    named = {(path, *page) for path, text in sources("envspec", "tools", "check") for page in POINTER.findall(text)}
     assert len(named) > 40
-    assert sorted((path.name, page) for path, page in named if not (ROOT / page).exists()) == []
+    assert sorted(one for one in named if not leads_somewhere(f"../../{one[1]}", one[2])) == []
+
+
+def test_each_pointer_in_tests_leads_to_a_page_of_the_design() -> None:
+    """Tests name other pages too, of repositories that they make."""
+    named = {(path, *page) for path, text in sources("tests", "bench") for page in POINTER.findall(text)}
+    ours = {one for one in named if not one[1].startswith("docs/") or one[1].startswith("docs/design/")}
+    assert sorted(one for one in ours if not leads_somewhere(f"../../{one[1]}", one[2])) == []
+
+
+def test_each_module_that_a_docstring_names_is_there() -> None:
+    named = {(path, name) for path, text in sources("envspec", "tools", "bench") for name in MODULE.findall(text)}
+    assert len(named) > 20
+    assert sorted(one for one in named if one[1] not in NAMES and not is_module(one[1])) == []
+
+
+def is_module(name: str) -> bool:
+    """Return whether a dotted name is one of a module, of a package, or of a value in one."""
+    path = ROOT.joinpath(*name.split("."))
+    above = path.parent.with_suffix(".py")
+    held = above.read_text("utf-8") if above.is_file() else ""
+    return path.is_dir() or path.with_suffix(".py").is_file() or re.search(rf"\b{path.name}\b", held) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("see docs/design/02-code.md#how", [("docs/design/02-code.md", "how")]),
+        ("the table of DESIGN §3", [("DESIGN", "")]),
+        ("at example.org/docs/a.md", []),
+    ],
+)
+def test_pointers_are_seen_with_their_headings(text: str, found: list[tuple[str, str]]) -> None:
+    assert POINTER.findall(text) == found
+    assert not any(leads_somewhere(f"../../{path}", anchor) for path, anchor in found)
 
 
 def test_there_are_few_pages() -> None:

@@ -8,7 +8,8 @@ import pytest
 from support import report as sample
 from support.playwright import Browser, browser as browser
 
-from envspec.review.diff.model import Side, nothing
+from envspec.lock.formats.foreign.side import Side
+from envspec.review.diff.model import nothing
 from envspec.review.diff.review import review
 from envspec.review.report.collect import page_of
 from envspec.review.report.model import AuditSummary, Trouble

@@ -17,7 +17,7 @@ from recipe_plans import of_target
 
 from envspec.app.site_policy import fabric_variables
 from envspec.base.places import LIBRARIES
-from envspec.base.user_config import FabricSite, SlurmSite
+from envspec.configuration.user_config import FabricSite, SlurmSite
 from envspec.export.site_build import variables
 from envspec.export.slurm import APPTAINER_JOB, render
 from envspec.spec.cluster import SlurmTable

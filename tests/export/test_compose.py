@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 from recipe_plans import ROOT, shipped, shipped_spec, text_in
 
-from envspec.base.user_config import PROXY_VARIABLES
+from envspec.configuration.user_config import PROXY_VARIABLES
 from envspec.export import dockerfile
 from envspec.export.compose import FILE, PROFILE, render
 from envspec.export.plan import SpecPlan

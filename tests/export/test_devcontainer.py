@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 from recipe_plans import shipped, text_in
 
-from envspec.base.user_config import PROXY_VARIABLES
+from envspec.configuration.user_config import PROXY_VARIABLES
 from envspec.export import dockerfile
 from envspec.export.devcontainer import FILE, render
 from envspec.export.plan import Plan

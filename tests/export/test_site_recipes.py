@@ -18,8 +18,8 @@ from uv import find_uv_bin
 
 from envspec.app.export.recipes import recipe_drift
 from envspec.base.errors import InputError, Place
-from envspec.base.settings import Settings
-from envspec.base.user_config import SlurmSite
+from envspec.configuration.settings import Settings
+from envspec.configuration.user_config import SlurmSite
 from envspec.export import apptainer, dockerfile
 from envspec.export.carried import build_scripts, carried_files, check_files
 from envspec.export.dockerfile_steps import NETRC, NETRC_SECRET, install, uv_mounts

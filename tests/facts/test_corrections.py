@@ -125,7 +125,7 @@ def test_each_of_our_own_names_where_upstream_speaks_of_it() -> None:
 @pytest.mark.parametrize("row", table(), ids=lambda row: row.name)
 def test_metadata_on_pypi_still_lacks_it(row: Correction) -> None:
     """Of the newest release that a row is about. Where METADATA has come to agree, the row goes."""
-    from envspec.base.settings import load_settings
+    from envspec.configuration.settings import load_settings
     from tools.refresh.__main__ import LiveIndex
     from tools.refresh.releases import releases
 

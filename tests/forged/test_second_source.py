@@ -12,7 +12,7 @@ from test_verify import codes, verify
 from envspec.lock.model import Pin
 from envspec.review.verify.ask import SecondSource
 from envspec.review.verify.indexes import Indexes
-from envspec.review.verify.model import Outcome, PinClaim, Told
+from envspec.review.verify.model import ClaimResult, Outcome, PinClaim
 from envspec.spec.parse import parse_spec
 
 HONEST, EVIL = wheel("lib", "1.0"), wheel("lib", "1.0", files={"lib/evil.py": b"import os"})
@@ -95,6 +95,6 @@ def test_a_conda_package_has_no_second_source_yet(index: Index) -> None:
     with Index() as other:
         indexes = Indexes.of(parse_spec(cpu("app"), "demo.toml"), {"UV_DEFAULT_INDEX": index.url})
         claim = PinClaim(Pin("conda", "tool", "1.0", "conda-forge/linux-64", None))
-        told = (Told(claim, ("cpu",), Outcome("there")),)
+        told = (ClaimResult(claim, ("cpu",), Outcome("there")),)
         (found,) = SecondSource(indexes, {"conda-forge": other.url}).ask(told, (), lambda done, total: None)
     assert found.second is not None and "can't ask a second channel" in str(found.second.unasked)

@@ -21,6 +21,9 @@ from envspec.facts.gpus import capability_of, find, nearest
 from envspec.image.base import BaseFiles
 from envspec.image.holdings import WANTED, take_stock
 from envspec.image.sif import open_sif
+from envspec.lock.formats.foreign.read import oldest_python, sides
+from envspec.lock.formats.foreign.shape import Malformed
+from envspec.lock.formats.foreign.universal import holds
 from envspec.lock.inventory import read_inventory
 from envspec.lock.judge import judge
 from envspec.lock.model import Lock
@@ -37,9 +40,6 @@ from envspec.prove.smoke.report.read import read_report, report_json
 from envspec.prove.smoke.run.slurm import partition_of
 from envspec.review.audit.model import PublishedRelease
 from envspec.review.audit.osv import OsvDatabase
-from envspec.review.diff.foreign.read import oldest_python, sides
-from envspec.review.diff.foreign.shape import Malformed
-from envspec.review.diff.foreign.universal import holds
 from envspec.review.git.merge import merge
 from envspec.review.git.textconv import readable
 from envspec.review.report.checked import from_json
@@ -208,7 +208,7 @@ def base_files(data: bytes, folder: Path) -> object:
     for part in parts(data, 50):
         path, _, content = part.partition("\n")
         path, arrow, target = path.partition(" -> ")
-        if WANTED.kept.fullmatch(path) and not arrow:
+        if WANTED.contents.fullmatch(path) and not arrow:
             files[path] = content.encode("utf-8", "surrogateescape")
         if WANTED.seen.fullmatch(path):
             paths.add(path)

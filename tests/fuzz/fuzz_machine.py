@@ -11,7 +11,7 @@ from fuzz_given import parts, text
 from fuzz_guard import Parser
 
 from envspec.artifacts.conda_channels import channel_addresses, load_conda_config
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 from envspec.export.leftovers import leftovers
 from envspec.export.plan import SLICE, SpecPlan
 from envspec.install.conda_paths import Unpacked, entries_of, refuse_unsafe, refuse_unsafe_records, site_packages_of

@@ -18,10 +18,10 @@ from envspec.artifacts.sdist.source import _unpack
 from envspec.artifacts.sdist.static_source import Content, facts_of, parse_requires, read_content
 from envspec.artifacts.wheel_reader import Unread, WheelReader, WheelSays, WheelStore
 from envspec.base.errors import EnvspecError
-from envspec.base.settings import split_credentials
 from envspec.binaries.elf import X86_64, MalformedElf, read_dynamic
 from envspec.binaries.import_time import modules_importing_at_start
 from envspec.binaries.wheel import open_wheel
+from envspec.configuration.settings import split_credentials
 from envspec.facts.build_labels import label_of
 from envspec.image.base import FOR_IMAGES, read_layers
 from envspec.image.layer import Descriptor

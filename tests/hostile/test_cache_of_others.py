@@ -12,7 +12,7 @@ from support.packages import wheel
 
 from envspec.base.errors import InputError
 from envspec.base.places import stranger
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 
 ALPHA = wheel("alpha", "1.0")
 ROOT_ONLY = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")

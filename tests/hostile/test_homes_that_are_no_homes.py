@@ -20,9 +20,9 @@ from support.victim import ALPHA
 
 from envspec.base.places import cache_dir, config_paths, data_home, environments_dir, expand, home_of
 from envspec.base.programs import run, with_absolute_paths
-from envspec.base.settings import condarc_files, load_settings
-from envspec.base.user_config import read_layers
 from envspec.cli.main import environment_of_command
+from envspec.configuration.settings import condarc_files, load_settings
+from envspec.configuration.user_config import read_layers
 from envspec.install.environments.memo import key_of
 from envspec.install.interpreter import uvs_folder
 from envspec.resolve.uv.program import find_uv

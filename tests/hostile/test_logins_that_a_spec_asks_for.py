@@ -12,7 +12,7 @@ from support.packages import wheel
 
 from envspec.app.lock.resolvers import trust_index
 from envspec.base.errors import InputError, StorageError
-from envspec.base.settings import Settings, load_settings
+from envspec.configuration.settings import Settings, load_settings
 from envspec.net.connections import credentials_of, index_fetcher
 
 LOGIN = {"UV_INDEX_INTERNAL_USERNAME": "robot", "UV_INDEX_INTERNAL_PASSWORD": "hunter2-Zq"}

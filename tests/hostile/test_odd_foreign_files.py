@@ -11,8 +11,8 @@ import yaml
 from support.uv_locks import Shape, uv_lock
 
 from envspec.base.errors import EnvspecError, InputError
+from envspec.lock.formats.foreign.read import sides
 from envspec.packages.other_formats import format_of
-from envspec.review.diff.foreign.read import sides
 from envspec.review.diff.review import review
 from envspec.review.diff.text import text as rendered
 

@@ -35,8 +35,8 @@ ALLOWED = {
     ),
     "programs that are copied to where no envspec is": ("carried", "packages.archive_entries"),
     "the user's and the site's own settings": (
-        *("app.lock.resolvers:trust_index", "app.site_policy", "base.places:read_site_file", "base.settings"),
-        *("base.user_config", "net.registry:_table", "resolve.uv.program:_user_settings"),
+        *("app.lock.resolvers:trust_index", "app.site_policy", "base.places:read_site_file", "configuration.settings"),
+        *("configuration.user_config", "net.registry:_table", "resolve.uv.program:_user_settings"),
         "artifacts.conda_channels:logins_file",
     ),
     "envspec's cache and its scratch folders, and rattler's": (
@@ -59,7 +59,7 @@ ALLOWED = {
     ),
     "the lock of an environment that is in use, by O_NOFOLLOW": ("install.environments.in_use",),
     "Python's own reader of installed packages": ("base.extras", "draft.prefix:_dist"),
-    "the kernel's files": ("prove.doctor.gather", "resolve.uv.program:_descendants", "cli.console:silence_stdout"),
+    "the kernel's files": ("prove.doctor.gather", "resolve.uv.program:_descendants"),
 }
 """What opens a file otherwise, by module or by function, and why it may."""
 

@@ -3,10 +3,11 @@
 import json
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tomli
@@ -17,6 +18,9 @@ from support.matrix import by_day
 from envspec.base.documents import Unreadable, read_python
 from envspec.base.redact import has_credentials, redact, without_credentials
 from envspec.base.texts import printable
+from envspec.lock.formats.foreign import by_platform, poetry_lock, requirements, universal, uv_lock
+from envspec.lock.formats.foreign.read import oldest_python
+from envspec.lock.formats.foreign.universal import Environment, holds
 from envspec.lock.model import GitSource, Pin
 from envspec.lock.read import loads
 from envspec.lock.rules.requirements import names_source
@@ -29,18 +33,6 @@ from envspec.packages.other_formats import format_of
 from envspec.packages.requirement import canonical_name, head_of, parse_marker, parse_requirement, published_requirement
 from envspec.packages.tags import marker_environment
 from envspec.resolve.uv.errors import failure
-from envspec.review.diff.foreign import (
-    conda_lock,
-    environment_yml,
-    explicit,
-    pixi_lock,
-    poetry_lock,
-    pylock,
-    requirements,
-    uv_lock,
-)
-from envspec.review.diff.foreign.read import oldest_python
-from envspec.review.diff.foreign.universal import Environment, holds
 from envspec.spec import values
 from envspec.spec.parse import parse_spec
 
@@ -70,14 +62,14 @@ def _licence(text: str) -> object:
     return licences.judge(text, len, max, min)
 
 
-def _foreign(module: object, known: str) -> Parser:
-    return lambda text: module.read(tomli.loads(known.replace("TEXT", json.dumps(text))))  # type: ignore[attr-defined]
+def _foreign(read_document: Callable[[Mapping[str, Any]], object], known: str) -> Parser:
+    return lambda text: read_document(tomli.loads(known.replace("TEXT", json.dumps(text))))
 
 
-def _of_yaml(module: object, known: str) -> Parser:
+def _of_yaml(read_document: Callable[[Mapping[str, Any]], object], known: str) -> Parser:
     def read(text: str) -> object:
         document = yaml.load(known.replace("TEXT", json.dumps(text)), Loader=yaml.CSafeLoader)
-        return module.read(document)  # type: ignore[attr-defined]
+        return read_document(document)
 
     return read
 
@@ -135,13 +127,13 @@ LINES: dict[str, Parser] = {
     "foreign: a marker": lambda text: holds(text, marker_environment("linux-64", "3.12")),
     "foreign: a Python": oldest_python,
     "foreign: requirements.txt": lambda text: requirements.read(text, (LINUX,)),
-    "foreign: explicit": lambda text: explicit.read(f"@EXPLICIT\n{text}"),
-    "foreign: uv.lock": _foreign(uv_lock, UV),
-    "foreign: poetry.lock": _foreign(poetry_lock, POETRY),
-    "foreign: pylock.toml": _foreign(pylock, PYLOCK),
-    "foreign: conda-lock.yml": _of_yaml(conda_lock, CONDA_LOCK),
-    "foreign: pixi.lock": _of_yaml(pixi_lock, PIXI),
-    "foreign: environment.yml": _of_yaml(environment_yml, "dependencies: [TEXT, {pip: [TEXT]}]\n"),
+    "foreign: explicit": lambda text: by_platform.read_explicit(f"@EXPLICIT\n{text}"),
+    "foreign: uv.lock": _foreign(uv_lock.read, UV),
+    "foreign: poetry.lock": _foreign(poetry_lock.read, POETRY),
+    "foreign: pylock.toml": _foreign(universal.read_pylock, PYLOCK),
+    "foreign: conda-lock.yml": _of_yaml(by_platform.read_conda_lock, CONDA_LOCK),
+    "foreign: pixi.lock": _of_yaml(by_platform.read_pixi, PIXI),
+    "foreign: environment.yml": _of_yaml(by_platform.read_environment, "dependencies: [TEXT, {pip: [TEXT]}]\n"),
 }
 """What reads one text: a requirement, a name, a URL."""
 

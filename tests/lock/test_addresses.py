@@ -3,13 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
+from envspec.lock.formats.foreign.side import Side
 from envspec.lock.freshness import reasons
 from envspec.lock.inputs import spec_case, spec_inputs, target_inputs
 from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.read import loads
 from envspec.lock.slice import slice_of
 from envspec.lock.write import dumps
-from envspec.review.diff.model import Side
 from envspec.review.diff.review import review
 from envspec.spec.model import Spec
 from envspec.spec.parse import parse_spec

@@ -12,7 +12,7 @@ from support.parsed import PARSED, nodes_of
 
 import envspec
 from envspec.base.errors import IndexFailure, InputError
-from envspec.base.settings import Settings, load_settings
+from envspec.configuration.settings import Settings, load_settings
 from envspec.net.connections import index_fetcher, patience_of
 from envspec.net.transport import proxy_for
 

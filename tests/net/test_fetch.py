@@ -10,7 +10,7 @@ from support.index import Answer, Fault, Index, _Handler, hanging, status, trunc
 from support.packages import wheel
 
 from envspec.base.errors import IndexFailure
-from envspec.base.settings import Credentials
+from envspec.configuration.settings import Credentials
 from envspec.net.fetch import Fetcher
 
 ALPHA = wheel("alpha", "1.0")

@@ -10,7 +10,7 @@ import pytest
 from support.registry import DOCKER_LIST, TOKEN, Registry
 
 from envspec.base.errors import EnvspecError, IndexFailure, InputError
-from envspec.base.settings import Credentials
+from envspec.configuration.settings import Credentials
 from envspec.net.fetch import Fetcher
 from envspec.net.registry import Asking, ImageAddress, Registries, image_address, login_for
 

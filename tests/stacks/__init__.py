@@ -2,5 +2,5 @@
 
 PYTHONPATH=tests python -m stacks run [NAME…]      # locks from the real indexes, asks uv for the same: results.toml
 PYTHONPATH=tests python -m stacks digests FOLDER   # reads the projects' own files → digests.toml
-PYTHONPATH=tests python -m stacks record [NAME…]   # adds what locking asks of the real index → recorded.xz
+PYTHONPATH=tests python -m stacks record [NAME…]   # adds what locking asks of the real index → recorded/
 """

@@ -11,7 +11,7 @@ from stacks.answers import envspec_answer, torch_index_of, uv_answer
 from stacks.checkouts import digests_text
 from stacks.flat_pages import flat_page
 from stacks.projects import DIGESTS, FOLDER, projects
-from stacks.recording import RECORDING, Recorder, Recording, lock
+from stacks.recording import Recorder, Recording, lock
 from stacks.results import RESULTS, read_results, result_of, results_text
 
 CACHES = FOLDER.parents[1] / ".scratch" / "stacks"
@@ -38,7 +38,7 @@ def run(names: list[str]) -> None:
 def record(names: list[str]) -> None:
     """Record what locking these stacks asks of the real index, with envspec's corrections and, by uv, without."""
     upstream = uvs_default_index(find_uv(os.environ), Path(tempfile.gettempdir()))
-    recording = Recording.load() if RECORDING.exists() else Recording()
+    recording = Recording.load()
     known = projects()
     index = Recorder(recording=recording, upstream=str(upstream), cache=CACHES / "recorder")
     try:

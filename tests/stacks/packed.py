@@ -1,4 +1,4 @@
-"""A recording in a small file: one compressed stream of columns, in which like stands beside like.
+"""A project's recording in a small file: one compressed stream of columns, in which like stands beside like.
 
 A SHA-256 doesn't compress, nor do sizes and microseconds, and a page lists many hundred. So those of the releases that
 a resolver looked into are kept, which are all that an answer can name; the files of every other release have a SHA-256
@@ -20,7 +20,8 @@ from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sd
 Row = list[Any]
 """A file of a page: name, SHA-256, size, upload time, Requires-Python, why it is yanked (or null)."""
 
-_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 26}]
+_LARGEST_WINDOW = 1 << 26
+"""Bytes in which the compressor looks for what it has seen."""
 
 
 def pack(pages: Mapping[str, list[Row]], files: dict[str, bytes], asked: Iterable[str], more: dict[str, Any]) -> bytes:
@@ -53,7 +54,10 @@ def pack(pages: Mapping[str, list[Row]], files: dict[str, bytes], asked: Iterabl
         *(bytes.fromhex(row[1]) for row in looked_into),
         *(files[file] for file in sorted(files)),
     ]
-    return lzma.compress(b"".join(parts), filters=_FILTERS)
+    content = b"".join(parts)
+    window = min(_LARGEST_WINDOW, max(1 << 12, 1 << len(content).bit_length()))
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": window}]
+    return lzma.compress(content, filters=filters)
 
 
 class Pages(Mapping[str, list[Row]]):

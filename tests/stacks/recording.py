@@ -38,11 +38,12 @@ from envspec.packages.metadata import Metadata, metadata_text
 from envspec.resolve.uv.answer import FoundFile
 from stacks.answers import SECONDS
 from stacks.flat_pages import flat_page
-from stacks.packed import Row, pack, release, unpack
+from stacks.packed import Pages, Row, pack, release, unpack
 from stacks.projects import Project
 from stacks.read_sources import archive_of, speaking_members
 
-RECORDING = Path(__file__).resolve().parent / "recorded.xz"
+RECORDING = Path(__file__).resolve().parent / "recorded"
+"""A file for each project of PyPI: only those whose own answers change are written anew, and git stores these alone."""
 DATE = "2026-11-01T00:00:00Z"
 """The specs' `exclude-newer`: later files aren't kept."""
 
@@ -68,19 +69,62 @@ class Recording:
     files: dict[str, bytes] = field(default_factory=dict, repr=False)
     sources: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
 
-    def save(self, path: Path = RECORDING) -> None:
-        """Write the recording; the same gives the same bytes."""
-        asked = (*self.metadata, *self.says, *self.files)
-        says = {wheel: said for wheel, said in self.says.items() if wheel not in self.files}
+    def save(self, folder: Path = RECORDING) -> None:
+        """Write a file for each project; the same recording gives the same bytes."""
+        folder.mkdir(exist_ok=True)
+        says = _shared_paths({wheel: said for wheel, said in self.says.items() if wheel not in self.files})
         sources = {source: members for source, members in self.sources.items() if source not in self.files}
-        more = {"metadata": self.metadata, "says": _shared_paths(says), "sources": sources}
-        path.write_bytes(pack(self.pages, self.files, asked, more))
+        parts = {"metadata": _by_project(self.metadata), "says": _by_project(says), "sources": _by_project(sources)}
+        files_of = _by_project(self.files)
+        projects = {*self.pages, *files_of, *(project for part in parts.values() for project in part)}
+        for project in projects:
+            more = {name: part.get(project, {}) for name, part in parts.items()}
+            files = files_of.get(project, {})
+            pages = {project: self.pages[project]} if project in self.pages else {}
+            packed = pack(pages, files, (*more["metadata"], *more["says"], *files), more)
+            path = folder / f"{project}.xz"
+            if not path.exists() or path.read_bytes() != packed:
+                path.write_bytes(packed)
+        for path in folder.glob("*.xz"):
+            if path.stem not in projects:
+                path.unlink()
 
     @staticmethod
-    def load(path: Path = RECORDING) -> Recording:
+    def load(folder: Path = RECORDING) -> Recording:
         """Read a recording."""
-        pages, files, more = unpack(path.read_bytes())
-        return Recording(ChainMap({}, cast("Any", pages)), more["metadata"], more["says"], files, more["sources"])
+        recording, pages = Recording(), dict[str, Pages]()
+        for path in sorted(folder.glob("*.xz")):
+            own, files, more = unpack(path.read_bytes())
+            pages.update(dict.fromkeys(own, own))
+            recording.files.update(files)
+            recording.metadata.update(more["metadata"])
+            recording.says.update(more["says"])
+            recording.sources.update(more["sources"])
+        recording.pages = ChainMap({}, cast("Any", _PagesOfProjects(pages)))
+        return recording
+
+
+class _PagesOfProjects(Mapping[str, list[Row]]):
+    """The pages of all projects; the rows of one are made when it is asked for."""
+
+    def __init__(self, packed: Mapping[str, Pages]) -> None:
+        self._packed = packed
+
+    def __getitem__(self, project: str) -> list[Row]:
+        return self._packed[project][project]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packed)
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+
+def _by_project(files: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    projects: dict[str, dict[str, Any]] = {}
+    for file, value in files.items():
+        projects.setdefault(release(file)[0], {})[file] = value
+    return projects
 
 
 @dataclass

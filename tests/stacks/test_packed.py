@@ -1,11 +1,12 @@
 """A packed recording gives back what was packed, and what stands for a wheel says what the wheel says."""
 
 import io
+from pathlib import Path
 
 from envspec.binaries.import_time import modules_importing_at_start
 from envspec.binaries.wheel import open_wheel
 from stacks.packed import Row, pack, stand_in, unpack
-from stacks.recording import _stub
+from stacks.recording import Recording, _stub
 
 PAGES: dict[str, list[Row]] = {
     "b": [
@@ -40,3 +41,17 @@ def test_what_stands_for_a_wheel_imports_what_the_wheel_does() -> None:
     said = [None, None, modules, {"board/__init__.py": "3fab09", "board/other.py": "ab12"}]
     with open_wheel(io.BytesIO(_stub("board-1.0-py3-none-any.whl", said))) as wheel:
         assert list(modules_importing_at_start(wheel, "pkg_resources").modules) == modules
+
+
+def test_only_the_file_of_a_project_whose_answer_changed_is_written(tmp_path: Path) -> None:
+    recording = Recording(dict(PAGES), {"b-1.0-py3-none-any.whl": "Name: b"}, files={"a-2.tar.gz": b"source"})
+    recording.save(tmp_path)
+    before = {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in tmp_path.iterdir()}
+    assert set(before) == {"a.xz", "b.xz", "none.xz"}
+    again = Recording.load(tmp_path)
+    assert (again.metadata, again.files) == (recording.metadata, recording.files)
+    assert {project: len(rows) for project, rows in again.pages.items()} == {"a": 1, "b": 3, "none": 0}
+    again.metadata["b-1.0-py3-none-any.whl"] = "Name: b\nVersion: 1.0"
+    again.save(tmp_path)
+    after = {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in tmp_path.iterdir()}
+    assert {name for name in after if after[name] != before[name]} == {"b.xz"}

@@ -20,17 +20,17 @@ def wrong(tag: str, repository: str) -> list[str]:
     version = re.search(r'^__version__ = "(.+)"$', (ROOT / "envspec/__init__.py").read_text(encoding="utf-8"), re.M)
     recipe = (ROOT / "tools/publish/recipe.yaml").read_text(encoding="utf-8")
     named = tomli.loads(project)["project"]["urls"]["Repository"]
-    found = version[1] if version else "unknown"
+    own_version = version[1] if version else "unknown"
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    dated = re.compile(rf"^## \[{re.escape(found)}\] - \d{{4}}-\d\d-\d\d$", re.M)
+    dated = re.compile(rf"^## \[{re.escape(own_version)}\] - \d{{4}}-\d\d-\d\d$", re.M)
     return [
-        *([f"the tag is {tag}, and envspec/__init__.py says {found}"] if tag != f"v{found}" else []),
-        *([f"tools/publish/recipe.yaml isn't of {found}"] if f'version: "{found}"' not in recipe else []),
+        *([f"the tag is {tag}, and envspec/__init__.py says {own_version}"] if tag != f"v{own_version}" else []),
+        *([f"tools/publish/recipe.yaml isn't of {own_version}"] if f'version: "{own_version}"' not in recipe else []),
         *([f"pyproject.toml names {named}, and this is {repository}"] if named != repository else []),
         *(
             []
             if dated.search(changes)
-            else [f"CHANGELOG.md has no heading of {found} with its day: ## [{found}] - DATE"]
+            else [f"CHANGELOG.md has no heading of {own_version} with its day: ## [{own_version}] - DATE"]
         ),
     ]
 

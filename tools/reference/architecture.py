@@ -63,16 +63,16 @@ def floors() -> tuple[tuple[str, ...], ...]:
     """Read the floors from the test that holds them, from the ground up."""
     for node in ast.parse(LAYOUT.read_text("utf-8")).body:
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "FLOORS" and node.value:
-            found: tuple[tuple[str, ...], ...] = ast.literal_eval(node.value)
-            return found
+            floors: tuple[tuple[str, ...], ...] = ast.literal_eval(node.value)
+            return floors
     raise LookupError(f"{LAYOUT} has no FLOORS")
 
 
 def page() -> str:
     """Return the page's text."""
     rooms = [_room(part) for floor in reversed(floors()) for part in floor]
-    rows = [f"- `{place}`: {told}\n" for place, told in rooms if not GROUND.match(place)]
-    ground = ", ".join(f"`{found[1]}`" for place, _ in rooms if (found := GROUND.match(place)))
+    rows = [f"- `{place}`: {sentence}\n" for place, sentence in rooms if not GROUND.match(place)]
+    ground = ", ".join(f"`{match[1]}`" for place, _ in rooms if (match := GROUND.match(place)))
     return HEAD + "".join(rows) + f"- `envspec/base/`: what all others stand on, a noun a module: {ground}\n"
 
 
@@ -81,11 +81,11 @@ def _room(part: str) -> tuple[str, str]:
     root = ROOT if part == "tools" else ROOT / "envspec"
     folder = root.joinpath(*part.split("."))
     module = folder.with_suffix(".py")
-    told = ast.get_docstring(ast.parse((module if module.exists() else folder / "__init__.py").read_text("utf-8")))
+    docstring = ast.get_docstring(ast.parse((module if module.exists() else folder / "__init__.py").read_text("utf-8")))
     place = module.relative_to(ROOT).as_posix() if module.exists() else f"{folder.relative_to(ROOT).as_posix()}/"
-    if not told:
+    if not docstring:
         raise ValueError(f"{place} has no docstring: docs/architecture.md is made of the rooms' own")
-    return place, " ".join(told.partition("\n\n")[0].split()).partition(". ")[0].removesuffix(".")
+    return place, " ".join(docstring.partition("\n\n")[0].split()).partition(". ")[0].removesuffix(".")
 
 
 _ROW, _GAP, _LETTER, _WIDTH = 34, 8, 7.4, 860

@@ -51,41 +51,41 @@ def page_of(name: str) -> CommandPage:
     assert command is not None, name
     context = click.Context(command, info_name=name, parent=root)
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
-    records = [record for one in command.get_params(context) if (record := one.get_help_record(context))]
+    records = [record for parameter in command.get_params(context) if (record := parameter.get_help_record(context))]
     return CommandPage(
         name,
         usage,
         tuple(_paragraphs(command.help or "")),
-        tuple((option, " ".join(said.split())) for option, said in records if said),
+        tuple((option, " ".join(text.split())) for option, text in records if text),
         tuple(_examples(command.epilog or "")),
         tuple(_notes(command.epilog or "")),
     )
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    for one in re.split(r"\n\s*\n", text.strip()):
-        kept = one.startswith("\b\n")
-        line = " ".join(one.split())
+    for paragraph in re.split(r"\n\s*\n", text.strip()):
+        preformatted = paragraph.startswith("\b\n")
+        line = " ".join(paragraph.split())
         # on a page, the line of help is a sentence among others
-        yield one if kept else line if line.endswith((".", ":")) else f"{line}."
+        yield paragraph if preformatted else line if line.endswith((".", ":")) else f"{line}."
 
 
 def _examples(epilog: str) -> Iterator[str]:
-    for one in _blocks(epilog):
-        if one[0].startswith("Example"):
-            yield from (line.strip() for line in one[1:])
+    for block in _blocks(epilog):
+        if block[0].startswith("Example"):
+            yield from (line.strip() for line in block[1:])
 
 
 def _notes(epilog: str) -> Iterator[tuple[str, str]]:
-    for one in _blocks(epilog):
-        if not one[0].startswith("Example"):
-            prose = " ".join(line for line in one if not line.startswith(" "))
-            yield prose, "\n".join(line.strip() for line in one if line.startswith(" "))
+    for block in _blocks(epilog):
+        if not block[0].startswith("Example"):
+            prose = " ".join(line for line in block if not line.startswith(" "))
+            yield prose, "\n".join(line.strip() for line in block if line.startswith(" "))
 
 
 def _blocks(epilog: str) -> Iterator[list[str]]:
-    for one in re.split(r"\n\s*\n", epilog.strip()):
-        yield [line for line in one.splitlines() if line.strip() not in ("", "\b")]
+    for block in re.split(r"\n\s*\n", epilog.strip()):
+        yield [line for line in block.splitlines() if line.strip() not in ("", "\b")]
 
 
 def page() -> str:
@@ -103,26 +103,26 @@ def _page(section: Callable[[CommandPage], str]) -> str:
     return "\n".join([HEAD, groups, *(section(page_of(name)) for name in COMMANDS)])
 
 
-def _short(one: CommandPage) -> str:
-    example = re.split(r"\s{2,}", one.examples[0])[0]
-    return f"## envspec {one.name}\n\n{_inert(one.paragraphs[0])}\n\n```sh\n{example}\n```\n"
+def _short(page: CommandPage) -> str:
+    example = re.split(r"\s{2,}", page.examples[0])[0]
+    return f"## envspec {page.name}\n\n{_inert(page.paragraphs[0])}\n\n```sh\n{example}\n```\n"
 
 
 def _link(name: str) -> str:
     return f"[{name}](#envspec-{name})"
 
 
-def _section(one: CommandPage) -> str:
-    text = f"## envspec {one.name}\n\n```text\n{one.usage}\n```\n\n"
-    for paragraph in one.paragraphs:
+def _section(page: CommandPage) -> str:
+    text = f"## envspec {page.name}\n\n```text\n{page.usage}\n```\n\n"
+    for paragraph in page.paragraphs:
         block = paragraph.removeprefix("\b\n")
         text += f"```text\n{block}\n```\n\n" if block != paragraph else f"{_inert(paragraph)}\n\n"
-    if one.options:
+    if page.options:
         text += "| option | |\n|---|---|\n"
-        text += "".join(f"| `{option}` | {_inert(said)} |\n".replace("|-", "\\|-") for option, said in one.options)
-    if one.examples:
-        text += "\nExamples:\n\n```sh\n" + "".join(f"{_with_comment(line)}\n" for line in one.examples) + "```\n"
-    for prose, lines in one.notes:
+        text += "".join(f"| `{option}` | {_inert(words)} |\n".replace("|-", "\\|-") for option, words in page.options)
+    if page.examples:
+        text += "\nExamples:\n\n```sh\n" + "".join(f"{_with_comment(line)}\n" for line in page.examples) + "```\n"
+    for prose, lines in page.notes:
         text += f"\n{_inert(prose)}\n" + (f"\n```text\n{lines}\n```\n" if lines else "")
     return text
 
@@ -168,16 +168,16 @@ def _man_of_all() -> str:
     return text
 
 
-def _man(one: CommandPage, line: str) -> str:
-    text = _title(f"envspec-{one.name}") + f".SH NAME\nenvspec\\-{_troff(one.name)} \\- {_troff(line)}\n"
-    text += f".SH SYNOPSIS\n.B {_troff(one.usage)}\n.SH DESCRIPTION\n"
-    for paragraph in one.paragraphs:
+def _man(page: CommandPage, line: str) -> str:
+    text = _title(f"envspec-{page.name}") + f".SH NAME\nenvspec\\-{_troff(page.name)} \\- {_troff(line)}\n"
+    text += f".SH SYNOPSIS\n.B {_troff(page.usage)}\n.SH DESCRIPTION\n"
+    for paragraph in page.paragraphs:
         block = paragraph.removeprefix("\b\n")
         text += f".PP\n.nf\n{_troff(block)}\n.fi\n" if block != paragraph else f".PP\n{_troff(paragraph)}\n"
-    text += ".SH OPTIONS\n" + "".join(f".TP\n.B {_troff(option)}\n{_troff(said)}\n" for option, said in one.options)
-    if one.examples:
-        text += ".SH EXAMPLES\n.nf\n" + "".join(f"{_troff(line)}\n" for line in one.examples) + ".fi\n"
-    for prose, lines in one.notes:
+    text += ".SH OPTIONS\n" + "".join(f".TP\n.B {_troff(option)}\n{_troff(words)}\n" for option, words in page.options)
+    if page.examples:
+        text += ".SH EXAMPLES\n.nf\n" + "".join(f"{_troff(line)}\n" for line in page.examples) + ".fi\n"
+    for prose, lines in page.notes:
         text += f".PP\n{_troff(prose)}\n" + (f".nf\n{_troff(lines)}\n.fi\n" if lines else "")
     return f"{text}.SH SEE ALSO\n.BR envspec (1)\n"
 

@@ -37,13 +37,13 @@ class DesignPage(NamedTuple):
 def pages() -> list[DesignPage]:
     """Read the pages in the order of their numbers. Raises ValueError for one that isn't built as the others are."""
     replaced = tomli.loads(NUMBERS.read_text("utf-8"))
-    found = []
+    pages = []
     for path in sorted(FOLDER.glob("[0-9]*.md")):
         if (page := PAGE.match(path.read_text("utf-8"))) is None:
             raise ValueError(f"{path}: it begins with a heading and a paragraph")
         title, about = page.groups()
-        found.append(DesignPage(path.name, title, " ".join(about.split()), tuple(replaced.get(path.name[:2], ()))))
-    return found
+        pages.append(DesignPage(path.name, title, " ".join(about.split()), tuple(replaced.get(path.name[:2], ()))))
+    return pages
 
 
 def page() -> str:

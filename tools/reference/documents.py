@@ -72,13 +72,13 @@ def _rows(node: Schema, path: str, named: Schema, seen: dict[str, str]) -> Itera
 
 def _below(value: Schema, path: str, named: Schema, seen: dict[str, str]) -> Iterator[tuple[str, Schema]]:
     """Yield the keys of a value, once for each definition."""
-    for one in [value, *value.get("oneOf", ()), *value.get("anyOf", ())]:
-        if reference := one.get("$ref"):
-            if _whole(one, named).get("properties") and reference in seen:
+    for schema in [value, *value.get("oneOf", ()), *value.get("anyOf", ())]:
+        if reference := schema.get("$ref"):
+            if _whole(schema, named).get("properties") and reference in seen:
                 yield f"{path}.…".replace("[].…", "[]"), {"description": f"as `{seen[reference]}`"}
                 continue
             seen.setdefault(reference, path)
-        yield from _rows(_whole(one, named), path, named, seen)
+        yield from _rows(_whole(schema, named), path, named, seen)
 
 
 def _whole(node: Schema, named: Schema) -> Schema:
@@ -90,13 +90,13 @@ def _whole(node: Schema, named: Schema) -> Schema:
 def _kind(node: Schema) -> str:
     """Return a value's type in words."""
     if "enum" in node:
-        return ", ".join("null" if one is None else f"`{one}`" for one in node["enum"])
+        return ", ".join("null" if choice is None else f"`{choice}`" for choice in node["enum"])
     if "const" in node:
         return f"`{json.dumps(node['const'])}`"
     if node.get("properties", {}).keys() >= _FINDING:
         return "finding or null" if "null" in node["type"] else "finding"
     types = node.get("type", [])
-    said = [types] if isinstance(types, str) else list(types)
-    for one in [*node.get("oneOf", ()), *node.get("anyOf", ())]:
-        said += [one["type"]] if isinstance(one.get("type"), str) else ["object"] if "$ref" in one else []
-    return " or ".join(dict.fromkeys(_TYPES.get(one, one) for one in said))
+    kinds = [types] if isinstance(types, str) else list(types)
+    for variant in [*node.get("oneOf", ()), *node.get("anyOf", ())]:
+        kinds += [variant["type"]] if isinstance(variant.get("type"), str) else ["object"] if "$ref" in variant else []
+    return " or ".join(dict.fromkeys(_TYPES.get(kind, kind) for kind in kinds))

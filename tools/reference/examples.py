@@ -19,20 +19,20 @@ Larger ones, with their locks and recipes, are the shipped [specs/](../specs).
 def page() -> str:
     """Return the page's text: a line a spec."""
     sections = map(_section, sorted(FOLDER.glob("*.toml")))
-    return HEAD + "\n" + "".join(f"- [{title}](../examples/{name}): {told}\n" for name, title, told, _ in sections)
+    return HEAD + "\n" + "".join(f"- [{title}](../examples/{name}): {prose}\n" for name, title, prose, _ in sections)
 
 
 def long_page() -> str:
     """Return the text of the site's page: each spec whole."""
     sections = map(_section, sorted(FOLDER.glob("*.toml")))
-    return HEAD + "".join(f"\n## {title}\n\n{told}\n\n```toml\n{spec}```\n" for _, title, told, spec in sections)
+    return HEAD + "".join(f"\n## {title}\n\n{prose}\n\n```toml\n{spec}```\n" for _, title, prose, spec in sections)
 
 
 def _section(path: Path) -> tuple[str, str, str, str]:
     """Give a spec's file name, its title, the comment that it begins with as prose, and the rest of its text."""
     comment, spec = re.split(r"^(?=[^#])", path.read_text("utf-8"), maxsplit=1, flags=re.MULTILINE)
-    told = " ".join(line.removeprefix("# ") for line in comment.splitlines())
+    prose = " ".join(line.removeprefix("# ") for line in comment.splitlines())
     title = path.stem.replace("-", " ")
     for name in ("gpu", "llm", "jax"):
         title = title.replace(name, name.upper())
-    return path.name, f"{title[0].upper()}{title[1:]}", told, spec
+    return path.name, f"{title[0].upper()}{title[1:]}", prose, spec

@@ -25,14 +25,14 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
     folder = Path(page.file.abs_src_path).parent
     docs = ROOT / "docs"
 
-    def rewrite(found: re.Match[str]) -> str:
-        words, link, _ = found.groups()
-        there = (folder / link).resolve()
-        if there.is_relative_to(docs) and there.parts[len(docs.parts)] not in ("ci", "design", "evidence"):
-            return found[0]
-        if not there.exists():
+    def rewrite(match: re.Match[str]) -> str:
+        words, link, _ = match.groups()
+        target = (folder / link).resolve()
+        if target.is_relative_to(docs) and target.parts[len(docs.parts)] not in ("ci", "design", "evidence"):
+            return match[0]
+        if not target.exists():
             LOG.warning("%s links to %s, which isn't there", page.file.src_uri, link)
-        path = there.relative_to(ROOT).as_posix()
+        path = target.relative_to(ROOT).as_posix()
         if config.repo_url:
             return f"[{words}]({config.repo_url.rstrip('/')}/blob/main/{path})"
         return words if words.strip("`") == path else f"{words} (`{path}`)"

@@ -50,51 +50,51 @@ def page() -> str:
     """Return the page's text."""
     parts = [HEAD]
     seen: dict[int, str] = {}
-    for one in _keys(Key("", FORMAT, True)):
-        parts.append(_section(one, seen))
-        seen.setdefault(id(one.node), one.path)
+    for key in _keys(Key("", FORMAT, True)):
+        parts.append(_section(key, seen))
+        seen.setdefault(id(key.node), key.path)
     return "\n".join(parts)
 
 
-def _keys(one: Key) -> Iterator[Key]:
+def _keys(parent: Key) -> Iterator[Key]:
     """Every key under one, simple values before tables."""
-    if one.path:
-        yield one
-    below = tuple(_below(one))
+    if parent.path:
+        yield parent
+    below = tuple(_below(parent))
     yield from (key for key in below if not _has_keys(key.node))
     for key in below:
         if _has_keys(key.node):
             yield from _keys(key)
 
 
-def _below(one: Key) -> Iterator[Key]:
-    node = one.node
+def _below(key: Key) -> Iterator[Key]:
+    node = key.node
     if isinstance(node, Either):
         node = node.table
     if isinstance(node, Array):
-        yield from _below(Key(f"{one.path}[]", node.items, False))
+        yield from _below(Key(f"{key.path}[]", node.items, False))
     elif isinstance(node, Names):
         if _has_keys(node.values):
-            yield Key(f"{one.path}.NAME", node.values, False)
+            yield Key(f"{key.path}.NAME", node.values, False)
     elif isinstance(node, Table):
         for name, value in node.keys.items():
-            yield Key(f"{one.path}.{name}".removeprefix("."), value, name in node.required)
+            yield Key(f"{key.path}.{name}".removeprefix("."), value, name in node.required)
 
 
 def _has_keys(node: Node) -> bool:
-    """Say whether a value holds keys of its own to describe."""
+    """Return whether a value holds keys of its own to describe."""
     if isinstance(node, Array):
         return _has_keys(node.items)
     return isinstance(node, (Table, Either)) or (isinstance(node, Names) and _has_keys(node.values))
 
 
-def _section(one: Key, seen: Mapping[int, str]) -> str:
-    heading = "##" if "." not in one.path else "###"
-    text = f"{heading} `{one.path}`\n\n"
-    if before := seen.get(id(one.node)):
+def _section(key: Key, seen: Mapping[int, str]) -> str:
+    heading = "##" if "." not in key.path else "###"
+    text = f"{heading} `{key.path}`\n\n"
+    if before := seen.get(id(key.node)):
         return f"{text}As [`{before}`](#{anchor(before)}).\n"
-    facts = "".join(f"- {fact}\n" for fact in _facts(one))
-    return text + f"{one.node.doc}\n" + (f"\n{facts}" if facts else "")
+    facts = "".join(f"- {fact}\n" for fact in _facts(key))
+    return text + f"{key.node.doc}\n" + (f"\n{facts}" if facts else "")
 
 
 def anchor(path: str) -> str:
@@ -102,16 +102,16 @@ def anchor(path: str) -> str:
     return "".join(sign for sign in path.lower() if sign.isalnum() or sign in "-_")
 
 
-def _facts(one: Key) -> Iterator[str]:
-    node = one.node
+def _facts(key: Key) -> Iterator[str]:
+    node = key.node
     default = getattr(node, "default", None)
     words = [
         *([] if (kind := _kind(node)) in PLAIN else [kind]),
-        *(["required"] if one.required else []),
+        *(["required"] if key.required else []),
         *([f"default `{toml(default)}`"] if default is not None else []),
     ]
     example = _example(node)
-    shown = [f"`{one.path.rpartition('.')[2]} = {toml(example)}`"] if example is not None else []
+    shown = [f"`{key.path.rpartition('.')[2]} = {toml(example)}`"] if example is not None else []
     if shown or words:
         yield ": ".join([*shown, *(["; ".join(words)] if words else [])])
     if isinstance(node, Names):
@@ -119,7 +119,7 @@ def _facts(one: Key) -> Iterator[str]:
         if isinstance(node.values, Text):
             yield f"Each value: {node.values.doc}"
     if isinstance(node, Table) and node.any_of:
-        yield "At least one of " + ", ".join(f"`{key}`" for key in node.any_of)
+        yield "At least one of " + ", ".join(f"`{name}`" for name in node.any_of)
 
 
 def _kind(node: Node) -> str:
@@ -131,7 +131,7 @@ def _kind(node: Node) -> str:
         return "`true` or `false`"
     if isinstance(node, (Integer, Number)):
         word = "a whole number" if isinstance(node, Integer) else "a number"
-        bounds = [f"{said} {_figure(limit)}" for said, limit in (("from", node.minimum), ("to", node.maximum))
+        bounds = [f"{side} {_figure(limit)}" for side, limit in (("from", node.minimum), ("to", node.maximum))
                   if limit is not None and abs(limit) < 1e100]  # fmt: skip
         return " ".join([word, *bounds])
     if isinstance(node, Array):
@@ -160,4 +160,4 @@ def _example(node: Node) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    return [_plain(one) for one in value] if isinstance(value, (tuple, list)) else value
+    return [_plain(part) for part in value] if isinstance(value, (tuple, list)) else value

@@ -93,5 +93,5 @@ def picture(name: str) -> str:
 
 
 if __name__ == "__main__":
-    for one in PICTURES:
-        (ROOT / one).write_text(picture(one), "utf-8")
+    for name in PICTURES:
+        (ROOT / name).write_text(picture(name), "utf-8")

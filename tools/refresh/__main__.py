@@ -32,10 +32,10 @@ from envspec.artifacts.metadata import MetadataCache, MetadataReader
 from envspec.artifacts.urls import index_address
 from envspec.base.documents import Unreadable, read_json
 from envspec.base.errors import EnvspecError, IndexFailure, InputError, Place
-from envspec.base.settings import Settings, load_settings, split_credentials
 from envspec.base.texts import byte_size
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, open_wheel
 from envspec.cli.console import out, say, tell
+from envspec.configuration.settings import Settings, load_settings, split_credentials
 from envspec.facts import torch_builds, wheels
 from envspec.facts.cuda_stack import TORCH, is_toolkit
 from envspec.facts.edition import MANIFEST, shipped_edition
@@ -64,20 +64,20 @@ def shipped_facts(targets: Iterable[LockedTarget], store: LinkStore, path: Path)
 
     Raises OSError.
     """
-    found: dict[tuple[str, int], WheelFacts] = {}
+    by_wheel: dict[tuple[str, int], WheelFacts] = {}
     unread = set[str]()
     for target in targets:
         machine = MACHINES.get(target.inputs.platform)
         for pin in target.pins:
-            wanted = (pin.name in TORCH or is_toolkit(pin.name)) and is_read(pin)
-            if machine is None or not wanted or pin.artifact is None:
+            is_shipped = (pin.name in TORCH or is_toolkit(pin.name)) and is_read(pin)
+            if machine is None or not is_shipped or pin.artifact is None:
                 continue
             facts = store.get(pin.artifact.sha256, machine)
             if facts is None:
                 unread.add(f"{pin.artifact.file} of {pin.index}")
             else:
-                found[pin.artifact.sha256, machine] = facts
-    pack(found, path)
+                by_wheel[pin.artifact.sha256, machine] = facts
+    pack(by_wheel, path)
     return tuple(sorted(unread))
 
 
@@ -128,7 +128,7 @@ class LiveIndex:
 
     def files_with_addresses(self, project: str) -> tuple[FoundFile, ...]:
         """Read the files on a project's page with their addresses. Raises IndexFailure."""
-        return tuple(self._found[one.file] for one in self.files(project))
+        return tuple(self._found[file.file] for file in self.files(project))
 
     def files(self, project: str) -> tuple[PublishedFile, ...]:
         """Read the files on a project's page, none if the index doesn't have the project. Raises IndexFailure."""
@@ -153,12 +153,12 @@ class LiveIndex:
 
     def metadata(self, file: str) -> Metadata:
         """Read the METADATA of a wheel on a page that was read. Raises IndexFailure."""
-        found = self._found[file]
-        known = self._metadata.recall(found)
-        if known is None and found.size is None and found.metadata_sha256:
+        listed = self._found[file]
+        known = self._metadata.recall(listed)
+        if known is None and listed.size is None and listed.metadata_sha256:
             # without sizes on the page, `read` would ask for the wheel's too
-            known = self._metadata.read_beside(found)
-        return known or self._metadata.read(found)
+            known = self._metadata.read_beside(listed)
+        return known or self._metadata.read(listed)
 
     @contextmanager
     def open(self, file: str) -> Iterator[OpenWheel]:
@@ -180,13 +180,13 @@ def command(context: click.Context, write: bool) -> int:
     if context.invoked_subcommand is not None:
         return 0
     index = _pypi()
-    found = refresh(TABLE.read_text(encoding="utf-8"), index)
+    refreshed = refresh(TABLE.read_text(encoding="utf-8"), index)
     texts = {
-        TABLE: found.text,
+        TABLE: refreshed.text,
         TRITON_TABLE: refreshed_triton(TRITON_TABLE.read_text(encoding="utf-8"), index),
         RELEASED_TABLE: refreshed_dates(RELEASED_TABLE.read_text(encoding="utf-8"), index),
     }
-    for note in found.notes:
+    for note in refreshed.notes:
         say(f"note: {note}", style="yellow")
     return max([_show(table, text, write, "python -m tools.refresh --write") for table, text in texts.items()])
 
@@ -242,7 +242,10 @@ def conda(folder: Path, revision: str, write: bool) -> int:
     Its scripts are read, and none of them is run.
     """
     _refuse_no_commit(revision)
-    paths = [*sorted((folder / conda_table.VARIANTS).glob("*.yaml")), *(folder / one for one in conda_table.SCRIPTS)]
+    paths = [
+        *sorted((folder / conda_table.VARIANTS).glob("*.yaml")),
+        *(folder / script for script in conda_table.SCRIPTS),
+    ]
     if missing := [path for path in paths if not path.is_file()]:
         raise InputError(f"{missing[0]} isn't there", hint=f"name the folder of a copy of {conda_table.REPOSITORY}")
     files = {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths}
@@ -299,15 +302,15 @@ def _source(variant: str) -> Source:
     index = LiveIndex(f"pytorch/{variant}", load_settings(os.environ), os.environ)
 
     def metadata(file: str) -> Group:
-        found = index.metadata(file)
-        lists = {"requires_dist": list(found.requires_dist), "provides_extra": list(found.provides_extra)}
-        return {"requires_python": found.requires_python, **lists}
+        published = index.metadata(file)
+        lists = {"requires_dist": list(published.requires_dist), "provides_extra": list(published.provides_extra)}
+        return {"requires_python": published.requires_python, **lists}
 
     def has(release: str, platform: str) -> bool:
         return any(torch_builds.builds(release, platform=platform, variant=variant))
 
     cpu = wheels.load("cpu")
-    return Source(index.files, metadata, has, {one: cpu.files(one)[0].version for one in cpu.projects})
+    return Source(index.files, metadata, has, {project: cpu.files(project)[0].version for project in cpu.projects})
 
 
 @command.command()
@@ -341,17 +344,17 @@ def sizes(variants: tuple[str, ...], write: bool) -> int:
             raise InputError(f"{variant}: envspec has no table of this variant", hint="name one such as cu126")
         text = table.read_text(encoding="utf-8")
         address = split_credentials(index_address(f"pytorch/{variant}", {}, settings, os.environ).rstrip("/"))[0]
-        wanted = torch_table.files_without_size(text)
-        projects = sorted({file.split("-", 1)[0].replace("_", "-") for file, _ in wanted})
+        missing = torch_table.files_without_size(text)
+        projects = sorted({file.split("-", 1)[0].replace("_", "-") for file, _ in missing})
         rows = [row for project in projects for row in _rows(fetcher, f"{address}/{project}/")]
         listed = {(row["filename"], row["hashes"].get("sha256")): row for row in rows}
-        asked = {key: listed[key] for key in wanted if key in listed}
+        known = {key: listed[key] for key in missing if key in listed}
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            lengths = pool.map(lambda row: row.get("size") or _length(fetcher, row["url"]), asked.values())
-            found = {key: size for key, size in zip(asked, lengths, strict=True) if size}
-        say(f"{variant}: {len(found)} of {len(wanted)} sizes found")
+            lengths = pool.map(lambda row: row.get("size") or _length(fetcher, row["url"]), known.values())
+            sizes = {key: size for key, size in zip(known, lengths, strict=True) if size}
+        say(f"{variant}: {len(sizes)} of {len(missing)} sizes found")
         again = f"python -m tools.refresh sizes {' '.join(variants)} --write"
-        status = max(status, _show(table, torch_table.with_sizes(text, found), write, again))
+        status = max(status, _show(table, torch_table.with_sizes(text, sizes), write, again))
     return status
 
 
@@ -409,9 +412,9 @@ def _show(table: Path, text: str, write: bool, hint: str) -> int:
     if room == "facts":
         version = edition.next_version(shipped_edition().version, datetime.now(timezone.utc).date())
         texts[data / MANIFEST] = edition.manifest(version)
-    for path, said in texts.items():
+    for path, content in texts.items():
         partial = path.with_suffix(".partial")
-        partial.write_text(said, encoding="utf-8")
+        partial.write_text(content, encoding="utf-8")
         partial.replace(path)
     return 0
 

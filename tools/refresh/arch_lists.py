@@ -36,8 +36,8 @@ class _Test:
     def holds(self, values: Values) -> bool | None:
         if self.name not in values:
             return None
-        said = values[self.name][: self.length]
-        return fnmatchcase(said, self.value) is not self.negated
+        compared = values[self.name][: self.length]
+        return fnmatchcase(compared, self.value) is not self.negated
 
 
 @dataclass
@@ -48,10 +48,10 @@ class _Branches:
     subject: str = ""
 
     def holds(self, values: Values) -> bool | None:
-        said = [True if test is None else test.holds(values) for test in self.tests]
-        if True in said[:-1] or not said or said[-1] is False:
+        answers = [True if test is None else test.holds(values) for test in self.tests]
+        if True in answers[:-1] or not answers or answers[-1] is False:
             return False
-        return None if None in said else True
+        return None if None in answers else True
 
 
 @dataclass(frozen=True)
@@ -63,18 +63,18 @@ class ArchLists:
 
     def of(self, values: Values) -> str:
         """Give the list that a build with these variables has. Raises UpstreamChanged where none is sure."""
-        found = ""
-        for branches, said in self.lists:
-            taken = [one.holds(values) for one in branches]
+        architectures = ""
+        for branches, listed in self.lists:
+            taken = [branch.holds(values) for branch in branches]
             if False in taken:
                 continue
             if None in taken:
                 raise UpstreamChanged(f"{self.script} sets TORCH_CUDA_ARCH_LIST under a condition of an unknown form")
-            found = said
-        if not re.fullmatch(r"\d+\.\d+[af]?(\+PTX)?(;\d+\.\d+[af]?(\+PTX)?)*", found):
+            architectures = listed
+        if not re.fullmatch(r"\d+\.\d+[af]?(\+PTX)?(;\d+\.\d+[af]?(\+PTX)?)*", architectures):
             shown = ", ".join(f"{name} {value}" for name, value in values.items() if value)
             raise UpstreamChanged(f"{self.script} has no TORCH_CUDA_ARCH_LIST that can be read for {shown}")
-        return found
+        return architectures
 
 
 def shell(script: str, text: str) -> ArchLists:
@@ -90,8 +90,8 @@ def batch(script: str, text: str) -> ArchLists:
 def _lists(text: str, step: object, setting: re.Pattern[str]) -> Iterator[tuple[tuple[_Branches, ...], str]]:
     open_: list[_Branches] = []
     for line in map(str.strip, text.splitlines()):
-        if found := setting.fullmatch(line):
-            yield tuple(_Branches(list(one.tests)) for one in open_), found[1]
+        if match := setting.fullmatch(line):
+            yield tuple(_Branches(list(branch.tests)) for branch in open_), match[1]
         else:
             step(line, open_)  # type: ignore[operator]
 
@@ -99,8 +99,8 @@ def _lists(text: str, step: object, setting: re.Pattern[str]) -> Iterator[tuple[
 def _shell_line(line: str, open_: list[_Branches]) -> None:
     if line.startswith("if "):
         open_.append(_Branches([_shell_test(line)]))
-    elif found := _SHELL_CASE.fullmatch(line):
-        open_.append(_Branches([], found[1]))
+    elif match := _SHELL_CASE.fullmatch(line):
+        open_.append(_Branches([], match[1]))
     elif line.startswith("case "):
         open_.append(_Branches([_Test()]))
     elif open_ and line.startswith("elif "):
@@ -115,8 +115,8 @@ def _shell_line(line: str, open_: list[_Branches]) -> None:
 
 def _shell_test(line: str) -> _Test:
     condition = _SHELL_IF.fullmatch(line)
-    found = _SHELL_TEST.fullmatch(condition[1]) if condition else None
-    return _Test(found["name"], found["value"].replace('"', ""), found["sign"] == "!=") if found else _Test()
+    match = _SHELL_TEST.fullmatch(condition[1]) if condition else None
+    return _Test(match["name"], match["value"].replace('"', ""), match["sign"] == "!=") if match else _Test()
 
 
 def _batch_line(line: str, open_: list[_Branches]) -> None:
@@ -135,9 +135,9 @@ def _batch_line(line: str, open_: list[_Branches]) -> None:
 
 def _batch_test(line: str) -> _Test:
     condition = _BATCH_IF.fullmatch(line)
-    found = _BATCH_TEST.fullmatch(condition["test"]) if condition else None
-    if found is None:
+    match = _BATCH_TEST.fullmatch(condition["test"]) if condition else None
+    if match is None:
         return _Test()
     # batch files compare letter by letter
-    value = re.sub(r"([*?[])", r"[\1]", found["value"])
-    return _Test(found["name"], value, bool(found["no"]), int(found["length"]) if found["length"] else None)
+    value = re.sub(r"([*?[])", r"[\1]", match["value"])
+    return _Test(match["name"], value, bool(match["no"]), int(match["length"]) if match["length"] else None)

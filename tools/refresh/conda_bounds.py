@@ -30,8 +30,8 @@ def clauses(version: str) -> tuple[Clause, ...]:
     joined = re.sub(r"(?<=[<>=!~,|])\s+|\s+(?=[,|])", "", version.strip())
     if " " in joined or "|" in joined or "(" in joined:
         raise Inexpressible(f"`{version}` names a build, or a choice of versions")
-    found = (_clause(one) for one in joined.split(",") if one not in ("", "*"))
-    return tuple(dict.fromkeys(clause for clause in found if clause is not None))
+    parsed = (_clause(part) for part in joined.split(",") if part not in ("", "*"))
+    return tuple(dict.fromkeys(clause for clause in parsed if clause is not None))
 
 
 def _clause(text: str) -> Clause | None:

@@ -25,9 +25,14 @@ def table_text(mapping: Mapping[str, str | None], source: str) -> str:
     it. parselmouth takes the first distribution that it finds, so such packages keep their own name here.
     """
     lines = [f"# {source}", "# one conda package a line and its PyPI name: = the same, nothing for none"]
-    for name, found in sorted(mapping.items()):
+    for name, provided in sorted(mapping.items()):
         own = canonical_name(name)
-        if found and found != own and canonical_name(mapping.get(found) or "") == found and found not in own:
-            found = own
-        lines.append(f"{name} {SAME}" if found == own else f"{name} {found}" if found else name)
+        if (
+            provided
+            and provided != own
+            and canonical_name(mapping.get(provided) or "") == provided
+            and provided not in own
+        ):
+            provided = own
+        lines.append(f"{name} {SAME}" if provided == own else f"{name} {provided}" if provided else name)
     return "\n".join(lines) + "\n"

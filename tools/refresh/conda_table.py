@@ -37,13 +37,12 @@ def refreshed_builds(text: str, files: Mapping[str, str], revision: str) -> str:
     known = {_key(row): row for row in rows}
     fresh = []
     for row in _rows(release, files, source):
-        had = known.get(_key(row))
-        if had is None:
+        existing = known.get(_key(row))
+        if existing is None:
             fresh.append(row)
-        elif _fact(had) != _fact(row):
-            raise UpstreamChanged(
-                f"pytorch {release} for {row['platform']} was built again with {_fact(row)}: the table has {_fact(had)}"
-            )
+        elif _fact(existing) != _fact(row):
+            again = f"pytorch {release} for {row['platform']} was built again with {_fact(row)}"
+            raise UpstreamChanged(f"{again}: the table has {_fact(existing)}")
     order = {platform: place for place, platform in enumerate(PLATFORMS)}
     every = sorted([*rows, *fresh], key=lambda row: (numbers(row["pytorch"]), order[row["platform"]], _build(row)))
     # the rows that were there keep their places among each other
@@ -53,10 +52,10 @@ def refreshed_builds(text: str, files: Mapping[str, str], revision: str) -> str:
 
 
 def _release(meta: str) -> str:
-    found = re.search(r'(?m)^\{% set version = "([^"]+)" %\}$', meta)
-    if found is None or not re.fullmatch(r"\d+\.\d+\.\d+", found[1]):
-        raise UpstreamChanged(f"recipe/meta.yaml names no final release{f': {found[1]}' if found else ''}")
-    return found[1]
+    match = re.search(r'(?m)^\{% set version = "([^"]+)" %\}$', meta)
+    if match is None or not re.fullmatch(r"\d+\.\d+\.\d+", match[1]):
+        raise UpstreamChanged(f"recipe/meta.yaml names no final release{f': {match[1]}' if match else ''}")
+    return match[1]
 
 
 def _rows(release: str, files: Mapping[str, str], source: str) -> Iterator[Row]:
@@ -74,8 +73,11 @@ def _rows(release: str, files: Mapping[str, str], source: str) -> Iterator[Row]:
             "platform": platform,
             "cuda": cuda if listed else None,
             "arm-variant": arm if arm == "tegra" else None,
-            "sm": " ".join(one.removesuffix("+PTX") for one in listed) or None,
-            "ptx": " ".join(one.removesuffix("+PTX") for one in listed if one.endswith("+PTX")) or None,
+            "sm": " ".join(architecture.removesuffix("+PTX") for architecture in listed) or None,
+            "ptx": " ".join(
+                architecture.removesuffix("+PTX") for architecture in listed if architecture.endswith("+PTX")
+            )
+            or None,
             "glibc": glibc if platform.startswith("linux") and numbers(glibc) > numbers(_GLIBC) else None,
             "source": source,
         }
@@ -114,5 +116,5 @@ def _key(row: Row) -> tuple[object, ...]:
 
 
 def _fact(row: Row) -> str:
-    said = {key: row[key] for key in ("sm", "ptx", "glibc") if key in row}
-    return ", ".join(f"{key} {value}" for key, value in said.items()) or "nothing"
+    facts = {key: row[key] for key in ("sm", "ptx", "glibc") if key in row}
+    return ", ".join(f"{key} {value}" for key, value in facts.items()) or "nothing"

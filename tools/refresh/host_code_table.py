@@ -53,14 +53,14 @@ def refreshed_host_code(
 
 def newest_wheel(files: Sequence[PublishedFile]) -> str | None:
     """Give the newest release's first wheel for linux-64; None for a project without one."""
-    found = []
-    for one in files:
+    candidates = []
+    for published in files:
         try:
-            _, version, _, tags = parse_wheel_filename(one.file)
+            _, version, _, tags = parse_wheel_filename(published.file)
         except InvalidWheelFilename:
             continue
         here = any(re.fullmatch(PLATFORMS["linux-64"], tag.platform) for tag in tags)
-        if here and not one.yanked and not version.is_prerelease:
-            found.append((version, one.file))
-    newest = max((version for version, _ in found), default=None)
-    return min((file for version, file in found if version == newest), default=None)
+        if here and not published.yanked and not version.is_prerelease:
+            candidates.append((version, published.file))
+    newest = max((version for version, _ in candidates), default=None)
+    return min((file for version, file in candidates if version == newest), default=None)

@@ -57,7 +57,7 @@ def row_text(row: Row) -> str:
 
 def _value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
+        return "{ " + ", ".join(f"{key} = {_value(part)}" for key, part in value.items()) + " }"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_value, value)) + "]"
     if not isinstance(value, str):
@@ -135,8 +135,8 @@ class Contents:
 
 def wheels(files: Iterable[PublishedFile]) -> tuple[Wheel, ...]:
     """List the wheels of final releases for the tables' platforms and Pythons, without free-threaded ones."""
-    found = (_wheel(file) for file in files if not file.yanked)
-    return tuple(wheel for wheel in found if wheel is not None)
+    parsed = (_wheel(file) for file in files if not file.yanked)
+    return tuple(wheel for wheel in parsed if wheel is not None)
 
 
 def _wheel(published: PublishedFile) -> Wheel | None:
@@ -173,9 +173,9 @@ def refuse_unread(project: str, files: Iterable[PublishedFile], newest: str) -> 
 
 
 def _glibc(tag: str) -> str | None:
-    found = re.search(r"manylinux_(\d+)_(\d+)", tag)
-    if found:
-        return f"{found[1]}.{found[2]}"
+    match = re.search(r"manylinux_(\d+)_(\d+)", tag)
+    if match:
+        return f"{match[1]}.{match[2]}"
     return "2.17" if "linux" in tag else None
 
 

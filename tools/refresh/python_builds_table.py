@@ -41,12 +41,12 @@ def table_from(document: Any, revision: str, date: str, before: str) -> str:
     if not re.fullmatch(r"20\d\d-\d\d-\d\d", date):
         raise InputError(f"--date: `{date}` isn't a day", hint="write it like 2026-08-21")
     known: _Hashes = {}
-    for one in builds_of(tomli.loads(before)["builds"]):
-        known.setdefault((one.version, one.build), {})[one.platform] = one.sha256
-    found = list(_builds(document))
-    if not found:
+    for previous in builds_of(tomli.loads(before)["builds"]):
+        known.setdefault((previous.version, previous.build), {})[previous.platform] = previous.sha256
+    builds = list(_builds(document))
+    if not builds:
         raise InputError("this isn't uv's table of Pythons: it has no builds of CPython")
-    for version, build, platform, sha256 in found:
+    for version, build, platform, sha256 in builds:
         was = known.setdefault((version, build), {}).setdefault(platform, sha256)
         if was != sha256:
             raise InputError(

@@ -48,7 +48,7 @@ def releases(project: str, files: Iterable[PublishedFile]) -> tuple[DatedRelease
     """List a project's releases, oldest first. Files whose names aren't those of wheels or sdists count for nothing."""
     from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 
-    found: dict[Version, list[PublishedFile]] = {}
+    by_version: dict[Version, list[PublishedFile]] = {}
     for file in files:
         wheel = file.file.endswith(".whl")
         try:
@@ -56,8 +56,8 @@ def releases(project: str, files: Iterable[PublishedFile]) -> tuple[DatedRelease
         except (InvalidSdistFilename, InvalidWheelFilename):
             continue
         if not file.yanked and not version.is_prerelease:
-            found.setdefault(version, []).append(file)
-    return tuple(_release(version, listed) for version, listed in sorted(found.items()))
+            by_version.setdefault(version, []).append(file)
+    return tuple(_release(version, listed) for version, listed in sorted(by_version.items()))
 
 
 def _release(version: Version, files: Sequence[PublishedFile]) -> DatedRelease:
@@ -86,12 +86,12 @@ def _places(file: PublishedFile) -> Iterable[Place]:
 
 @lru_cache(maxsize=16384)
 def _places_of_tags(tags: str) -> tuple[Place, ...]:
-    wanted = wheel_file_tags(f"x-1-{tags}.whl")
+    expected = wheel_file_tags(f"x-1-{tags}.whl")
     return tuple(
         (platform, python)
         for platform in PLATFORMS
         for python in PYTHONS
-        if not wanted.isdisjoint(wheel_tags(platform, python, None))
+        if not expected.isdisjoint(wheel_tags(platform, python, None))
     )
 
 
@@ -114,12 +114,12 @@ def refreshed_dates(text: str, index: Index) -> str:
         of_project = list(known)
         rows += of_project
         newest = max(numbers(row["version"]) for row in of_project)
-        for one in releases(project, index.files(project)):
-            version = str(one.version)
-            if one.version.release > newest and not one.version.is_postrelease:
-                if one.uploaded is None:
+        for release in releases(project, index.files(project)):
+            version = str(release.version)
+            if release.version.release > newest and not release.version.is_postrelease:
+                if release.uploaded is None:
                     raise UpstreamChanged(f"{project} {version}: the page doesn't say when it came")
-                date = one.uploaded.strftime("%Y-%m-%dT%H:%M:%SZ")
+                date = release.uploaded.strftime("%Y-%m-%dT%H:%M:%SZ")
                 rows.append({"project": project, "version": version, "date": date, "source": "pypi"})
     day = max(str(row["date"])[:10] for row in rows)
     text = with_rows(text, "releases", rows)

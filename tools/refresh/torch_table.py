@@ -39,15 +39,15 @@ File = tuple[str, str]
 
 def files_without_size(text: str) -> tuple[File, ...]:
     """Return the files of a variant's table that have no size."""
-    return tuple((found[1], found[2]) for found in _UNSIZED.finditer(text))
+    return tuple((match[1], match[2]) for match in _UNSIZED.finditer(text))
 
 
 def with_sizes(text: str, sizes: Mapping[File, int]) -> str:
     """Return the table's text with the sizes in bytes that it lacks."""
 
-    def with_size(found: re.Match[str]) -> str:
-        size = sizes.get((found[1], found[2]))
-        return found[0] if size is None else f'{found[0]}, "size": {size}'
+    def with_size(match: re.Match[str]) -> str:
+        size = sizes.get((match[1], match[2]))
+        return match[0] if size is None else f'{match[0]}, "size": {size}'
 
     return _UNSIZED.sub(with_size, text)
 
@@ -106,9 +106,9 @@ def refresh(text: str, index: ReadableIndex) -> Refreshed:
     return Refreshed(text, tuple(notes))
 
 
-def _by_release(found: Iterable[Wheel]) -> dict[str, dict[str, list[Wheel]]]:
+def _by_release(wheels: Iterable[Wheel]) -> dict[str, dict[str, list[Wheel]]]:
     releases: dict[str, dict[str, list[Wheel]]] = {}
-    for wheel in found:
+    for wheel in wheels:
         releases.setdefault(wheel.version, {}).setdefault(wheel.platform, []).append(wheel)
     return releases
 
@@ -117,7 +117,7 @@ def _by_release(found: Iterable[Wheel]) -> dict[str, dict[str, list[Wheel]]]:
 class WheelRead:
     """The contents of a release's wheel for a platform: dependencies, CUDA (None: the CPU) and architectures."""
 
-    said: Contents
+    declared: Contents
     cuda: str | None
     flags: CompiledLibrary | None
 
@@ -126,9 +126,9 @@ def _read(release: Release, index: ReadableIndex) -> dict[str, WheelRead]:
     """Read a wheel of a release for each platform with CUDA: that of the oldest Python, whose dependencies are
     complete."""
     read = {}
-    for platform, found in release.items():
+    for platform, built in release.items():
         if platform.startswith(("linux", "win")):
-            oldest = min(found, key=lambda wheel: numbers(wheel.python or "3.0"))
+            oldest = min(built, key=lambda wheel: numbers(wheel.python or "3.0"))
             read[platform] = read_wheel(oldest, index)
     return read
 
@@ -136,23 +136,23 @@ def _read(release: Release, index: ReadableIndex) -> dict[str, WheelRead]:
 def read_wheel(wheel: Wheel, index: ReadableIndex) -> WheelRead:
     """Read a wheel of torch by ranges. Raises IndexFailure, and UpstreamChanged where its METADATA says something else
     than what is in it."""
-    said = contents(index.requires_dist("torch", wheel.file), wheel.platform, wheel.python or "3.12")
+    declared = contents(index.requires_dist("torch", wheel.file), wheel.platform, wheel.python or "3.12")
     with index.open(wheel.file) as opened:
         cuda, code = build_notes(opened).cuda, device_code(opened)
     flags = next(iter(code.libraries), None)
     own = f"CUDA {cuda}" if cuda else "no CUDA"
-    if wheel.platform.startswith("linux") and said.cuda != cuda:
-        named = f"CUDA {said.cuda}" if said.cuda else "no CUDA package that tools.refresh knows"
+    if wheel.platform.startswith("linux") and declared.cuda != cuda:
+        named = f"CUDA {declared.cuda}" if declared.cuda else "no CUDA package that tools.refresh knows"
         raise UpstreamChanged(f"{wheel.file}: its METADATA names {named}, and torch/version.py in it {own}")
     if (flags is not None) != (cuda is not None) or not code.complete:
         has = "has no architecture flags" if flags is None else f"has the flags {' '.join(flags.sm)}"
         raise UpstreamChanged(f"{wheel.file}: torch/version.py names {own}, and its library {has}")
-    return WheelRead(said, cuda, flags)
+    return WheelRead(declared, cuda, flags)
 
 
 def _release(version: str, release: Release, read: Mapping[str, WheelRead], before: Row) -> Row:
     first = next(iter(release.values()))[0]
-    triton = next((one.said.triton for one in read.values() if one.said.triton), before["triton"])
+    triton = next((reading.declared.triton for reading in read.values() if reading.declared.triton), before["triton"])
     # macOS has no CUDA
     variants = {p: variant_of(read[p].cuda) if p in read else "cpu" for p in _PLATFORMS if p in release}
     return {
@@ -170,20 +170,20 @@ def _new_builds(release: Row, files: Release, read: Mapping[str, WheelRead], kno
     rows: list[Row] = []
     for platform, variant in release["pypi"].items():
         before = next((r for r in reversed(known) if (r["variant"], r["platform"]) == (variant, platform)), {})
-        one = read.get(platform, WheelRead(Contents(None, None, None, None), None, None))
+        reading = read.get(platform, WheelRead(Contents(None, None, None, None), None, None))
         # what was made for an older glibc than the build before may be tagged wrongly
-        floors = [wheel.glibc for wheel in files[platform] if wheel.glibc] + [before.get("glibc", "0")]
+        lower_bounds = [wheel.glibc for wheel in files[platform] if wheel.glibc] + [before.get("glibc", "0")]
         facts = {
             "torch": release["version"],
             "variant": variant,
             "platform": platform,
             "pythons": span(wheel.python for wheel in files[platform] if wheel.python),
-            "sm": " ".join(one.flags.sm) if one.flags else None,
-            "ptx": " ".join(one.flags.ptx) or None if one.flags else None,
-            "cudnn": one.said.cudnn,
-            "nccl": one.said.nccl,
-            "triton": one.said.triton if variant != "cpu" else None,
-            "glibc": max(floors, key=numbers) if platform.startswith("linux") else None,
+            "sm": " ".join(reading.flags.sm) if reading.flags else None,
+            "ptx": " ".join(reading.flags.ptx) or None if reading.flags else None,
+            "cudnn": reading.declared.cudnn,
+            "nccl": reading.declared.nccl,
+            "triton": reading.declared.triton if variant != "cpu" else None,
+            "glibc": max(lower_bounds, key=numbers) if platform.startswith("linux") else None,
             "trust": "binary" if variant != "cpu" else "high",
             "source": "pypi-metadata flags" if variant != "cpu" else "pypi-metadata",
         }
@@ -205,24 +205,24 @@ def _with_pythons(row: Row, releases: Sequence[Row], published: Mapping[str, Rel
     return {**row, "pythons": span({*here, *row["pythons"].split("-")})}
 
 
-def _with_companion(releases: Sequence[Row], name: str, found: Sequence[Wheel], index: ReadableIndex) -> list[Row]:
+def _with_companion(releases: Sequence[Row], name: str, wheels: Sequence[Wheel], index: ReadableIndex) -> list[Row]:
     """Add the companions of each release. Those of the newest known torch are read again, as their range may admit a
     new torch. Corrections supply the torch of a companion whose METADATA names none.
     """
     listed = {version for row in releases for version in row.get(name, ())}
     last = next((set(row[name]) for row in reversed(releases) if row.get(name)), set())
-    files = {wheel.version: wheel for wheel in found}
+    files = {wheel.version: wheel for wheel in wheels}
     oldest = min(listed, key=numbers)
-    wanted = [v for v in files if v in last or (v not in listed and numbers(v) > numbers(oldest))]
+    to_read = [v for v in files if v in last or (v not in listed and numbers(v) > numbers(oldest))]
     made_for: dict[str, Specifier] = {}
     known = corrections()
-    for version in sorted(wanted, key=numbers):
+    for version in sorted(to_read, key=numbers):
         wheel = files[version]
         published = tuple(index.requires_dist(name, wheel.file))
         lines = (*published, *known.missing_requirements(name, version, published))
-        asked = dict(requirements(lines, wheel.platform, wheel.python or "3.12"))
-        if asked.get("torch"):
-            made_for[version] = parse(asked["torch"])
+        required = dict(requirements(lines, wheel.platform, wheel.python or "3.12"))
+        if required.get("torch"):
+            made_for[version] = parse(required["torch"])
     changed = []
     for row in releases:
         fitting = {*row.get(name, ()), *(v for v, specifier in made_for.items() if specifier.admits(row["version"]))}

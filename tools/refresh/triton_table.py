@@ -34,18 +34,20 @@ def refreshed_triton(text: str, index: ReadableIndex) -> str:
 
 
 def _row(version: str, files: Sequence[PublishedFile], index: ReadableIndex) -> Row:
-    wheels = [one for one in files if (match := _WHEEL.fullmatch(one.file)) and match["version"] == version]
-    file = min(wheels, key=lambda one: one.file, default=None)
+    wheels = [
+        published for published in files if (match := _WHEEL.fullmatch(published.file)) and match["version"] == version
+    ]
+    file = min(wheels, key=lambda published: published.file, default=None)
     if file is None:
         raise UpstreamChanged(f"triton {version} has no wheel for linux-64 whose name says it as before")
     with index.open(file.file) as opened:
-        found = ptxas_of(opened)
-    if "ptxas" not in found or file.sha256 is None:
+        compilers = ptxas_of(opened)
+    if "ptxas" not in compilers or file.sha256 is None:
         raise UpstreamChanged(f"{file.file} has no ptxas that names its CUDA")
     return {
         "version": version,
-        **{key: found[key] for key in ("ptxas", "ptxas-blackwell") if key in found},
-        "sm": " ".join(capabilities_of(found["ptxas"], found.get("ptxas-blackwell"))),
+        **{key: compilers[key] for key in ("ptxas", "ptxas-blackwell") if key in compilers},
+        "sm": " ".join(capabilities_of(compilers["ptxas"], compilers.get("ptxas-blackwell"))),
         "file": file.file,
         "sha256": file.sha256,
         "source": "ptxas-release",
@@ -56,7 +58,8 @@ def capabilities_of(ptxas: str, blackwell: str | None) -> list[str]:
     """Give the capabilities that triton compiles for with a compiler for those below 10.0, or for all, and one for
     10.0 and newer. Raises UpstreamChanged for a CUDA that no table knows."""
     older, newer = (_capabilities(cuda) for cuda in (ptxas, blackwell or ptxas))
-    return [one for one in older if (7, 0) <= order(one) < (10, 0)] + [one for one in newer if order(one) >= (10, 0)]
+    below = [capability for capability in older if (7, 0) <= order(capability) < (10, 0)]
+    return below + [capability for capability in newer if order(capability) >= (10, 0)]
 
 
 def _capabilities(cuda: str) -> Sequence[str]:
@@ -76,8 +79,8 @@ _RELEASE = re.compile(rb"release ([1-9]\d\.\d), V\1\.\d+")
 def ptxas_of(wheel: OpenWheel) -> dict[str, str]:
     """Find the CUDA release of `ptxas` and of `ptxas-blackwell`, as far as a wheel has them and they name it. Raises
     UnreadableWheel, and what its file raises."""
-    found = {info.filename.rpartition("/")[2]: _release(wheel, info) for info in wheel.find(_MEMBER)}
-    return {name: release for name, release in found.items() if release is not None}
+    by_member = {info.filename.rpartition("/")[2]: _release(wheel, info) for info in wheel.find(_MEMBER)}
+    return {name: release for name, release in by_member.items() if release is not None}
 
 
 def _release(wheel: OpenWheel, info: ZipInfo) -> str | None:

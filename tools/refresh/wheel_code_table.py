@@ -24,7 +24,7 @@ _PYTHONS = re.compile(r"cp3\d\d?|py3|py2")
 
 
 def refreshed_wheel_code(
-    text: str, asked: Iterable[str], index: ReadableIndex, today: date
+    text: str, requirements: Iterable[str], index: ReadableIndex, today: date
 ) -> tuple[str, tuple[str, ...]]:
     """Read the Linux wheels of a package's newest release ("cupy-cuda13x"), or of one that is named ("vllm==0.11.0"),
     and add what they say; of all packages in the table where none is asked for. A wheel that has a row is left, since
@@ -33,9 +33,9 @@ def refreshed_wheel_code(
     Raises IndexFailure, and UnreadableWheel for a damaged wheel.
     """
     block = _PACKAGES.search(text)
-    rows = {found[2]: found[0] for found in _ROW.finditer(text)}
+    rows = {match[2]: match[0] for match in _ROW.finditer(text)}
     notes, before = [], len(rows)
-    for requirement in list(asked) or (block[1].split() if block else []):
+    for requirement in list(requirements) or (block[1].split() if block else []):
         name, _, version = requirement.partition("==")
         for file in wheels_of(index.files(canonical_name(name)), version or None):
             if file.sha256 is None or file.sha256 in rows:
@@ -57,10 +57,10 @@ def refreshed_wheel_code(
 
 def wheels_of(files: Sequence[PublishedFile], version: str | None) -> Iterator[PublishedFile]:
     """List the wheels for Linux, of Python 3.10 and newer, of a release, or of the newest final one."""
-    found = []
-    for one in files:
+    candidates = []
+    for file in files:
         try:
-            _, of, _, tags = parse_wheel_filename(one.file)
+            _, of, _, tags = parse_wheel_filename(file.file)
         except InvalidWheelFilename:
             continue
         here = any(
@@ -71,15 +71,15 @@ def wheels_of(files: Sequence[PublishedFile], version: str | None) -> Iterator[P
         )
         fits = any(_PYTHONS.fullmatch(tag.interpreter) and not tag.abi.endswith("t") for tag in tags)
         old = all(re.fullmatch(r"cp3\d", tag.interpreter) and tag.abi != "abi3" for tag in tags)
-        if here and fits and not old and not one.yanked:
-            found.append((of, one))
-    wanted = Version(version) if version else max((of for of, _ in found if not of.is_prerelease), default=None)
-    yield from (one for of, one in found if of == wanted)
+        if here and fits and not old and not file.yanked:
+            candidates.append((of, file))
+    chosen = Version(version) if version else max((of for of, _ in candidates if not of.is_prerelease), default=None)
+    yield from (file for of, file in candidates if of == chosen)
 
 
 def _row(file: str, sha256: str, says: WheelSays) -> str:
-    kept = {"notes": {}, "code": {}} | _without_defaults(msgspec.to_builtins(says))
-    text = msgspec.json.encode(kept).decode()
+    document = {"notes": {}, "code": {}} | _without_defaults(msgspec.to_builtins(says))
+    text = msgspec.json.encode(document).decode()
     if not re.fullmatch(r"[ -&(-~]*", text):
         raise ValueError(f"{file}: what it says can't stand in a fact table")
     return f"""  {{ file = "{file}", sha256 = "{sha256}", says = '{text}', source = "scan" }},"""
@@ -87,11 +87,11 @@ def _row(file: str, sha256: str, says: WheelSays) -> str:
 
 def _without_defaults(value: Any) -> Any:
     if isinstance(value, dict):
-        kept = {key: _without_defaults(one) for key, one in value.items()}
+        filled = {key: _without_defaults(part) for key, part in value.items()}
         # of a compressed bundle no GPU is known, and it holds HIP code all the same
         return {
-            key: one
-            for key, one in kept.items()
-            if (one not in (None, [], 0, {}) and (key, one) != ("complete", True)) or (key, one) == ("hip", [])
+            key: part
+            for key, part in filled.items()
+            if (part not in (None, [], 0, {}) and (key, part) != ("complete", True)) or (key, part) == ("hip", [])
         }
-    return [_without_defaults(one) for one in value] if isinstance(value, (list, tuple)) else value
+    return [_without_defaults(part) for part in value] if isinstance(value, (list, tuple)) else value

@@ -31,14 +31,14 @@ Group = Mapping[str, Any]
 class Source:
     """The questions of an update.
 
-    files    a project's files on the index of the variant
-    said     the dependencies of one of them: a Group's three keys
-    has      whether the table of torch builds has one of a release for a platform in the variant
-    oldest   the release of a project from which on a variant without a table has its files
+    files     a project's files on the index of the variant
+    metadata  the dependencies of one of them: a Group's three keys
+    has       whether the table of torch builds has one of a release for a platform in the variant
+    oldest    the release of a project from which on a variant without a table has its files
     """
 
     files: Callable[[str], Sequence[PublishedFile]]
-    said: Callable[[str], Group]
+    metadata: Callable[[str], Group]
     has: Callable[[str, str], bool]
     oldest: Mapping[str, str]
 
@@ -96,7 +96,7 @@ def _version(project: str, variant: str, file: str, oldest: Version, source: Sou
         _, version, _, tags = parse_wheel_filename(file)
     except InvalidWheelFilename:
         raise UpstreamChanged(f"{variant}: `{file}` isn't the name of a wheel") from None
-    platforms = {name for name, tag in PLATFORMS.items() for one in tags if re.fullmatch(tag, one.platform)}
+    platforms = {name for name, tag in PLATFORMS.items() for wheel_tag in tags if re.fullmatch(tag, wheel_tag.platform)}
     if version.is_prerelease or not platforms or version < oldest:
         return None
     if project in FAMILY and any(not re.fullmatch(r"cp3\d+t?|none", tag.abi) for tag in tags):
@@ -119,7 +119,7 @@ def _add(release: dict[str, Any], files: Sequence[PublishedFile], source: Source
     if SOURCE not in release["sources"]:
         release["sources"].append(SOURCE)
     for file in files:
-        group = {"trust": "verified", "from": FROM, **source.said(file.file)}
+        group = {"trust": "verified", "from": FROM, **source.metadata(file.file)}
         if group not in release["metadata"]:
             release["metadata"].append(group)
         row = {"file": file.file, "sha256": file.sha256, "metadata": release["metadata"].index(group)}
@@ -143,10 +143,10 @@ def _lines(value: Any, depth: int) -> Iterator[str]:
         return
     opening, closing = ("{", "}") if isinstance(value, dict) else ("[", "]")
     yield opening
-    items = list(value.items()) if isinstance(value, dict) else [(None, item) for item in value]
-    for number, (key, item) in enumerate(items):
+    items = list(value.items()) if isinstance(value, dict) else [(None, part) for part in value]
+    for number, (key, part) in enumerate(items):
         name = "" if key is None else f"{json.dumps(key)}: "
-        first, *rest = _lines(item, depth + 1)
+        first, *rest = _lines(part, depth + 1)
         comma = "," if number < len(items) - 1 else ""
         indented = [f" {name}{first}", *(f" {line}" for line in rest)]
         yield from (*indented[:-1], f"{indented[-1]}{comma}")

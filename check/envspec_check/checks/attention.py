@@ -56,8 +56,8 @@ def attention_by(ctx: Context, backend: str) -> Outcome:
     for shape in SHAPES:
         for causal in (False, True):
             given = [torch.randn(*shape, generator=drawn).to(ctx.device, dtype_of(torch, precision)) for _ in range(3)]
-            own = [one.requires_grad_() for one in given]
-            right = [exactly(one).requires_grad_() for one in own]
+            own = [tensor.requires_grad_() for tensor in given]
+            right = [exactly(tensor).requires_grad_() for tensor in own]
             attend = functools.partial(torch.nn.functional.scaled_dot_product_attention, is_causal=causal)
             ran = operator_names(torch)
             try:
@@ -75,10 +75,10 @@ def attention_by(ctx: Context, backend: str) -> Outcome:
                 return failed(reason, "look for what patches torch.nn.attention")
             exact = attend(*right)
             exact.sum().backward()
-            pairs = [(result, exact), *((one.grad, other.grad) for one, other in zip(own, right))]
-            worst = max(worst, *(farthest(torch, one, other.detach()) for one, other in pairs))
+            pairs = [(result, exact), *((tensor.grad, other.grad) for tensor, other in zip(own, right))]
+            worst = max(worst, *(farthest(torch, value, other.detach()) for value, other in pairs))
     limit = 2 * TOLERANCES[precision]
-    details = {"precision": precision, "error": worst, "tolerance": limit, "shapes": [list(one) for one in SHAPES]}
+    details = {"precision": precision, "error": worst, "tolerance": limit, "shapes": [list(shape) for shape in SHAPES]}
     if not worst <= limit:
         reason = (
             f"{backend} attention in {precision} is off by {worst:.2g} of its largest value; {limit:.2g} is allowed"

@@ -44,7 +44,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def losses(nn: Any, torch: Any, device: str) -> Iterator[Tuple[Any, Sequence[Any], float]]:
-    """Losses, what they are given, and what they give."""
+    """Yield losses, each with its inputs and its right value."""
     log, exp = math.log, math.exp
     pairs = list(zip(ONE, TWO))
     yield nn.L1Loss(), (ONE, TWO), mean([abs(a - b) for a, b in pairs])
@@ -77,8 +77,8 @@ def losses(nn: Any, torch: Any, device: str) -> Iterator[Tuple[Any, Sequence[Any
     loss = nn.TripletMarginWithDistanceLoss(distance_function=lambda a, b: (a - b).abs().sum(-1), margin=2.0)
     yield loss, ([ONE], [TWO], [SHARES]), max(0.0, far[0] - far[1] + 2.0)
     first, at = LOGITS[1], CLASSES[1]
-    others = [max(0.0, 1 - first[at] + x) for x in (*first[:at], *first[at + 1 :])]
-    yield nn.MultiMarginLoss(), ([first], [at]), sum(others) / 4
+    excesses = [max(0.0, 1 - first[at] + x) for x in (*first[:at], *first[at + 1 :])]
+    yield nn.MultiMarginLoss(), ([first], [at]), sum(excesses) / 4
     yield (
         nn.MultiLabelSoftMarginLoss(),
         ([ONE], [BITS]),
@@ -90,13 +90,13 @@ def losses(nn: Any, torch: Any, device: str) -> Iterator[Tuple[Any, Sequence[Any
     heavy = torch.tensor(weights, device=device)
     total = sum(weights[at] for at in CLASSES)
     yield nn.CrossEntropyLoss(), (LOGITS, CLASSES), -mean(chosen)
-    weighted = -sum(weights[at] * one for one, at in zip(chosen, CLASSES))
+    weighted = -sum(weights[at] * logprob for logprob, at in zip(chosen, CLASSES))
     yield nn.CrossEntropyLoss(weight=heavy), (LOGITS, CLASSES), weighted / total
     yield nn.NLLLoss(weight=heavy), (rows, CLASSES), weighted / total
     yield nn.CrossEntropyLoss(ignore_index=1), (LOGITS, CLASSES), -mean([chosen[0], chosen[2]])
     yield nn.CrossEntropyLoss(), (LOGITS, (2, -100, 3)), -mean([chosen[0], chosen[2]])
     yield nn.CrossEntropyLoss(ignore_index=1, reduction="sum"), (LOGITS, CLASSES), -(chosen[0] + chosen[2])
-    smooth = -mean([0.9 * one + 0.1 * mean(row) for one, row in zip(chosen, rows)])
+    smooth = -mean([0.9 * logprob + 0.1 * mean(row) for logprob, row in zip(chosen, rows)])
     yield nn.CrossEntropyLoss(label_smoothing=0.1), (LOGITS, CLASSES), smooth
     soft = [[0.1, 0.2, 0.3, 0.4]] * 3
     yield nn.CrossEntropyLoss(), (LOGITS, soft), -mean([sum(p * x for p, x in zip(soft[0], row)) for row in rows])
@@ -105,9 +105,9 @@ def losses(nn: Any, torch: Any, device: str) -> Iterator[Tuple[Any, Sequence[Any
 def of_losses(torch: Any, device: str) -> Iterator[Case]:
     for layer, given, right in losses(torch.nn, torch, device):
         whole = (torch.nn.CrossEntropyLoss, torch.nn.NLLLoss, torch.nn.MultiMarginLoss)
-        tensors = [torch.tensor(one, device=device) for one in given]
+        tensors = [torch.tensor(values, device=device) for values in given]
         if not isinstance(layer, whole):
-            tensors = [one.float() for one in tensors]
+            tensors = [tensor.float() for tensor in tensors]
         yield f"{layer} of {layer.reduction}", layer.to(device)(*tensors), right
     # two steps for one label: it twice, before or after a blank
     logs = torch.tensor([[[0.6, 0.4]], [[0.7, 0.3]]], device=device).log()
@@ -125,8 +125,8 @@ def of_losses(torch: Any, device: str) -> Iterator[Case]:
         rows = [(0.3, -0.4), (1.0, 0.5)]
         wide = [[a, b, a + b, 0.0] for a, b in rows]
         right = mean([math.log(sum(map(math.exp, row))) - row[2] for row in wide])
-        found = layer(torch.tensor(rows, device=device), torch.tensor([2, 2], device=device))
-        yield "LinearCrossEntropyLoss", found, right
+        loss = layer(torch.tensor(rows, device=device), torch.tensor([2, 2], device=device))
+        yield "LinearCrossEntropyLoss", loss, right
 
 
 def of_vocabularies(torch: Any, device: str) -> Iterator[Case]:
@@ -144,9 +144,9 @@ def of_vocabularies(torch: Any, device: str) -> Iterator[Case]:
         yield f"the gradient of cross-entropy of {classes} classes", given.grad[:, -2:], right
         weights = torch.arange(classes, dtype=torch.float32, device=device).unsqueeze(1).requires_grad_()
         rows = [0, 7, classes - 1, 7, 3]
-        found = F.embedding(torch.tensor(rows, device=device), weights, padding_idx=3)
-        yield f"embeddings of {classes} rows", found, [[float(row)] for row in rows]
-        found.sum().backward()
+        embedded = F.embedding(torch.tensor(rows, device=device), weights, padding_idx=3)
+        yield f"embeddings of {classes} rows", embedded, [[float(row)] for row in rows]
+        embedded.sum().backward()
         yield "the gradient of padding_idx and its neighbours", weights.grad[[0, 3, 7]], [[1.0], [0.0], [2.0]]
 
 
@@ -192,8 +192,8 @@ def of_convolutions(torch: Any, device: str) -> Iterator[Case]:
         layer = nn.Conv2d(4, 6, (3, 2), padding_mode=mode, **options).to(device)
         with torch.no_grad():
             layer.weight.copy_(weights)
-        found = layer(given.to(device).unsqueeze(0))[0]
-        yield f"Conv2d with {mode}", found, convolution(given.tolist(), weights.tolist(), mode)
+        result = layer(given.to(device).unsqueeze(0))[0]
+        yield f"Conv2d with {mode}", result, convolution(given.tolist(), weights.tolist(), mode)
     # A transposed one is that by which <conv(x), y> is <x, transposed(y)>.
     back = nn.ConvTranspose2d(6, 4, (3, 2), **options).to(device)
     plain = torch.tensor(convolution(given.tolist(), weights.tolist(), "zeros"), dtype=torch.float64)
@@ -220,15 +220,15 @@ def of_batches(torch: Any, device: str) -> Iterator[Case]:
     if hasattr(torch, "func"):
         weights = torch.tensor([0.5, -2.0, 1.5, 0.1], device=device)
         given = torch.tensor(LOGITS, device=device)
-        found = torch.func.vmap(torch.func.grad(lambda w, x: (w @ x) ** 2), in_dims=(None, 0))(weights, given)
+        gradients = torch.func.vmap(torch.func.grad(lambda w, x: (w @ x) ** 2), in_dims=(None, 0))(weights, given)
         dots = [sum(w * x for w, x in zip((0.5, -2.0, 1.5, 0.1), row)) for row in LOGITS]
-        yield "vmap of gradients", found, [[2 * dot * x for x in row] for dot, row in zip(dots, LOGITS)]
+        yield "vmap of gradients", gradients, [[2 * dot * x for x in row] for dot, row in zip(dots, LOGITS)]
 
 
 def attention_of(torch: Any, query: Any, key: Any, value: Any, mask: Any, scale: float) -> Any:
     """Attention in float64, written out. `mask` is added."""
     groups = query.shape[1] // key.shape[1]
-    key, value = (one.double().cpu().repeat_interleave(groups, dim=1) for one in (key, value))
+    key, value = (tensor.double().cpu().repeat_interleave(groups, dim=1) for tensor in (key, value))
     scores = query.double().cpu() @ key.transpose(-1, -2) * scale
     scores = scores if mask is None else scores + mask.double().cpu()
     weights = (scores - scores.max(dim=-1, keepdim=True).values).exp()
@@ -260,22 +260,22 @@ def attention_cases(ctx: Context, dtype: Any) -> Iterator[Case]:
             "padding": (padded, torch.where(padded.cpu(), 0.0, -math.inf)),
         }
         for word, (mask, summed) in ({"a causal mask": (None, later)} if causal else masks).items():
-            own = [one.clone().requires_grad_() for one in (query, key, value)]
-            right = [one.detach().double().cpu().requires_grad_() for one in own]
-            found, exact = attend(*own, attn_mask=mask, is_causal=causal), attention_of(torch, *right, summed, 0.25)
-            found.backward(weights)
+            own = [tensor.clone().requires_grad_() for tensor in (query, key, value)]
+            right = [tensor.detach().double().cpu().requires_grad_() for tensor in own]
+            result, exact = attend(*own, attn_mask=mask, is_causal=causal), attention_of(torch, *right, summed, 0.25)
+            result.backward(weights)
             exact.backward(weights.double().cpu())
             name = f"attention of {short} to {long} with {word}"
-            yield name, found, exact.detach()
-            for what, one, other in zip(("queries", "keys", "values"), own, right):
-                yield f"the gradient of {what} of {name}", one.grad, other.grad
+            yield name, result, exact.detach()
+            for what, tensor, other in zip(("queries", "keys", "values"), own, right):
+                yield f"the gradient of {what} of {name}", tensor.grad, other.grad
         shared = key[:, :1], value[:, :1]
         try:
-            found = attend(query, *shared, scale=0.4, enable_gqa=True, is_causal=causal)
+            result = attend(query, *shared, scale=0.4, enable_gqa=True, is_causal=causal)
         except TypeError:  # torch before 2.5 has no enable_gqa
             continue
         exact = attention_of(torch, query, *shared, later if causal else None, 0.4)
-        yield f"attention of {short} to {long} with shared keys", found, exact
+        yield f"attention of {short} to {long} with shared keys", result, exact
 
 
 def of_multi_head(torch: Any, device: str) -> Iterator[Case]:
@@ -286,7 +286,7 @@ def of_multi_head(torch: Any, device: str) -> Iterator[Case]:
     given = torch.randn(2, 6, 8).to(device)
     padded = torch.zeros(2, 6, dtype=torch.bool, device=device)
     padded[:, 4:] = True
-    found, shares = heads(given, given, given, key_padding_mask=padded)
+    result, shares = heads(given, given, given, key_padding_mask=padded)
     query, key, value = (
         part.detach().reshape(2, -1, 2, 4).transpose(1, 2)
         for part in (given @ heads.in_proj_weight.T + heads.in_proj_bias).chunk(3, dim=-1)
@@ -294,7 +294,7 @@ def of_multi_head(torch: Any, device: str) -> Iterator[Case]:
     right = attention_of(torch, query, key[:, :, :4], value[:, :, :4], None, 0.5).transpose(1, 2).reshape(2, 6, 8)
     out = heads.out_proj
     right = right @ out.weight.detach().double().cpu().T + out.bias.detach().double().cpu()
-    yield "MultiheadAttention with padding", found, right
+    yield "MultiheadAttention with padding", result, right
     yield "the shares of what is padded", shares[..., 4:], [[[0.0, 0.0]] * 6] * 2
     layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True).to(device)
     slow = layer(given[:, :4])
@@ -304,7 +304,7 @@ def of_multi_head(torch: Any, device: str) -> Iterator[Case]:
 
 
 def draws(torch: Any, device: str) -> Iterator[Draw]:
-    """Random numbers, by what many of them come to. Six times the spread of a sound generator is allowed, which a sound
+    """Yield statistics of many random numbers. Six times the spread of a sound generator is allowed, which a sound
     one exceeds once in 500 million."""
     nn, many = torch.nn, 1 << 18
     allowed = 6 / math.sqrt(many)
@@ -369,15 +369,15 @@ def draws(torch: Any, device: str) -> Iterator[Draw]:
         ("kaiming_uniform_", 0.0, 1 / math.sqrt(640), {"a": 2.0, "mode": "fan_out"}),
         ("kaiming_uniform_", 0.0, 5 / 96, {"nonlinearity": "tanh"}),
     ):
-        found, word = getattr(init, name)(weights, **options).double(), f"{name} with {options}"
-        yield f"the spread of {word}", found.std() / spread, 1.0, allowed
-        yield f"the mean of {word}", (found.mean() - middle) / spread, 0.0, allowed
+        drawn, word = getattr(init, name)(weights, **options).double(), f"{name} with {options}"
+        yield f"the spread of {word}", drawn.std() / spread, 1.0, allowed
+        yield f"the mean of {word}", (drawn.mean() - middle) / spread, 0.0, allowed
     yield "the bound of trunc_normal_", init.trunc_normal_(weights, 0.0, 1.0, -0.5, 0.5).abs().max(), 0.5, 1e-3
     for name, total, largest in (("constant_", 50.4, 0.7), ("ones_", 72, 1), ("zeros_", 0, 0), ("dirac_", 6, 1)):
         options = {"constant_": {"val": 0.7}, "dirac_": {"groups": 2}}.get(name, {})
-        found = getattr(init, name)(torch.empty(6, 4, 3), **options)
-        yield f"the sum of {name}", found.sum(), total, 1e-4
-        yield f"the largest of {name}", found.max(), largest, 1e-6
+        filled = getattr(init, name)(torch.empty(6, 4, 3), **options)
+        yield f"the sum of {name}", filled.sum(), total, 1e-4
+        yield f"the largest of {name}", filled.max(), largest, 1e-6
     small = torch.empty(6, 4)
     yield "eye_", (init.eye_(small) - torch.eye(6, 4)).abs().max(), 0.0, 0.0
     turned = init.orthogonal_(small, gain=2.0)
@@ -392,7 +392,7 @@ def draws(torch: Any, device: str) -> Iterator[Draw]:
 
 
 def promises(torch: Any) -> Iterator[Tuple[str, bool]]:
-    """What modules promise of their parts, states, types and hooks, and whether they keep it."""
+    """Yield the promises of modules on their parts, states, types and hooks, each with whether it holds."""
     nn, equal, ones = torch.nn, torch.equal, torch.ones(2, 2)
     model = nn.ModuleDict({"c": nn.Linear(2, 2), "a": nn.BatchNorm1d(2), "b": nn.Linear(2, 2)})
     first, norm, tied = model.values()
@@ -405,16 +405,22 @@ def promises(torch: Any) -> Iterator[Tuple[str, bool]]:
     yield "a state has what is to be kept", len(saved) == 8 and "a.own" not in saved
     norm(first(ones))
     model.load_state_dict(saved)
-    yield "a state comes back, buffers too", all(equal(one, saved[name]) for name, one in model.state_dict().items())
+    yield (
+        "a state comes back, buffers too",
+        all(equal(tensor, saved[name]) for name, tensor in model.state_dict().items()),
+    )
     del saved["b.weight"]
     try:
-        told = bool(model.load_state_dict(saved)) and False
+        refused = bool(model.load_state_dict(saved)) and False
     except RuntimeError:
-        told = model.load_state_dict(saved, strict=False).missing_keys == ["b.weight"]
-    yield "a state that lacks a name is refused", told
+        refused = model.load_state_dict(saved, strict=False).missing_keys == ["b.weight"]
+    yield "a state that lacks a name is refused", refused
     counts = model.double().to(torch.float32).a.num_batches_tracked.dtype, model.to(torch.float64).a.running_var.dtype
     yield "whole numbers stay so in another type", counts == (torch.int64, torch.float64)
-    yield "type() is for all of them", {one.dtype for one in model.type(torch.float16).buffers()} == {torch.float16}
+    yield (
+        "type() is for all of them",
+        {buffer.dtype for buffer in model.type(torch.float16).buffers()} == {torch.float16},
+    )
     model["c"] = norm
     yield "a part is replaced", model["c"] is norm and len(nn.ModuleList([first] * 5)) == 5
     model.clear()
@@ -444,10 +450,10 @@ def promises(torch: Any) -> Iterator[Tuple[str, bool]]:
     layer.weight.data.copy_(torch.tensor([2.0, 1.9, 1.8]).diag())
     utils = nn.utils
     importlib.import_module("torch.nn.utils.parametrizations").spectral_norm(layer).eval()
-    kept = layer.weight.detach().clone()
-    yield "a norm in use stays as it is", equal(layer.weight, kept)
+    weight = layer.weight.detach().clone()
+    yield "a norm in use stays as it is", equal(layer.weight, weight)
     importlib.import_module("torch.nn.utils.parametrize").remove_parametrizations(layer, "weight")
-    yield "a parametrized weight stays when that ends", equal(layer.weight, kept)
+    yield "a parametrized weight stays when that ends", equal(layer.weight, weight)
     rows, lengths = [torch.arange(1.0, end) for end in (2.0, 4.0, 3.0)], torch.tensor([1, 3, 2])
     padded = utils.rnn.pad_sequence(rows, batch_first=True)
     packed = utils.rnn.pack_padded_sequence(padded, lengths, batch_first=True, enforce_sorted=False)
@@ -461,13 +467,13 @@ def promises(torch: Any) -> Iterator[Tuple[str, bool]]:
 TABLES = of_losses, of_vocabularies, of_convolutions, of_batches, of_multi_head, of_places, of_algebra, of_casts
 
 
-def distance(torch: Any, found: Any, right: Any) -> float:
+def distance(torch: Any, result: Any, right: Any) -> float:
     """The largest difference as a share of the largest value, or of 1 where that is more."""
     right = torch.as_tensor(right, dtype=torch.float64)
-    found = found.detach().to("cpu", torch.float64)
-    if found.shape != right.shape or not bool(torch.isfinite(found).all()):
+    result = result.detach().to("cpu", torch.float64)
+    if result.shape != right.shape or not bool(torch.isfinite(result).all()):
         return math.inf
-    return float((found - right).abs().max() / max(1e-3, float(right.abs().max())))
+    return float((result - right).abs().max() / max(1e-3, float(right.abs().max())))
 
 
 REMEDY = "something patches torch, or this torch is wrong on this machine: try another version, and report it"
@@ -475,8 +481,8 @@ REMEDY = "something patches torch, or this torch is wrong on this machine: try a
 
 def judge(ctx: Context, cases: Iterator[Case], limit: float) -> Outcome:
     wrong, count, worst = [], 0, 0.0
-    for name, found, right in cases:
-        off = distance(ctx.torch, found, right)
+    for name, result, right in cases:
+        off = distance(ctx.torch, result, right)
         count, worst = count + 1, max(worst, off)
         if not off <= limit:
             wrong.append("%s is off by %.2g of its largest value" % (name, off))
@@ -489,7 +495,7 @@ def operators_by_hand(ctx: Context) -> Outcome:
     """Layers and losses give what their formulas give in Python's own numbers, and modules keep their promises."""
     exact_fp32(ctx.torch)
     every = (*promises(ctx.torch), *promises_of_autograd(ctx.torch))
-    broken = [name for name, kept in every if not kept]
+    broken = [name for name, holds in every if not holds]
     if broken:
         return failed(f"this isn't so: {some(broken)}", REMEDY, details={"wrong": broken})
     return judge(ctx, (case for table in TABLES for case in table(ctx.torch, ctx.device)), LIMIT)
@@ -513,8 +519,8 @@ for _precision in TOLERANCES:
 def operators_random(ctx: Context) -> Outcome:
     """What is drawn by chance has the shares and spreads that it should: dropout, first weights, orders."""
     wrong, count = [], 0
-    for name, found, right, allowed in draws(ctx.torch, ctx.device):
-        count, number = count + 1, float(found.detach())
+    for name, statistic, right, allowed in draws(ctx.torch, ctx.device):
+        count, number = count + 1, float(statistic.detach())
         if not abs(number - right) <= allowed:
             wrong.append("%s: %.5g, and should be %.5g" % (name, number, right))
     details = {"draws": count, "wrong": wrong}

@@ -30,15 +30,15 @@ class Compiled(NamedTuple):
 
 
 def is_loaded(head: bytes, source: str) -> bool:
-    """Whether Python takes a compiled file that begins so for that of its source: always, by the source's hash, or by
-    its time and size."""
+    """Return whether Python takes a compiled file that begins so for that of its source: always, by the source's hash,
+    or by its time and size."""
     kind = int.from_bytes(head[4:8], "little")
     if kind == 3:
         with open(source, "rb") as file:
             return head[8:16] == importlib.util.source_hash(file.read())
     about = os.stat(source)
-    wanted = [int(one) & 0xFFFFFFFF for one in (about.st_mtime, about.st_size)]
-    return kind == 1 or (kind == 0 and [int.from_bytes(head[at : at + 4], "little") for at in (8, 12)] == wanted)
+    expected = [int(number) & 0xFFFFFFFF for number in (about.st_mtime, about.st_size)]
+    return kind == 1 or (kind == 0 and [int.from_bytes(head[at : at + 4], "little") for at in (8, 12)] == expected)
 
 
 def compiled_files(folder: str) -> Iterator[Compiled]:
@@ -47,57 +47,57 @@ def compiled_files(folder: str) -> Iterator[Compiled]:
         if os.path.basename(here) != "__pycache__":
             continue
         for name in names:
-            found = re.fullmatch(r"(.+)\.%s(?:\.opt-([12]))?\.pyc" % re.escape(str(sys.implementation.cache_tag)), name)
-            source = found and os.path.join(os.path.dirname(here), found.group(1) + ".py")
-            if not found or not source or not os.path.isfile(source):
+            match = re.fullmatch(r"(.+)\.%s(?:\.opt-([12]))?\.pyc" % re.escape(str(sys.implementation.cache_tag)), name)
+            source = match and os.path.join(os.path.dirname(here), match.group(1) + ".py")
+            if not match or not source or not os.path.isfile(source):
                 continue
             path = os.path.join(here, name)
             with open(path, "rb") as file:
                 head = file.read(16)
             if head[:4] == importlib.util.MAGIC_NUMBER and is_loaded(head, source):
-                yield Compiled(path, source, int(found.group(2) or 0), os.path.getsize(source))
+                yield Compiled(path, source, int(match.group(2) or 0), os.path.getsize(source))
 
 
-def differs(one: Compiled) -> bool:
-    """Whether a compiled file has other code than its source, compiled again, names and lines included."""
-    with open(one.source, "rb") as file:
+def differs(compiled: Compiled) -> bool:
+    """Return whether a compiled file has other code than its source, compiled again, names and lines included."""
+    with open(compiled.source, "rb") as file:
         text = file.read()
     try:
-        with open(one.path, "rb") as file:
+        with open(compiled.path, "rb") as file:
             code = marshal.loads(file.read()[16:])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            right = compile(text, one.source, "exec", dont_inherit=True, optimize=one.optimized)
+            right = compile(text, compiled.source, "exec", dont_inherit=True, optimize=compiled.optimized)
     except (ValueError, EOFError, TypeError, SyntaxError):
         return True
     return bool(code != right)
 
 
 def other_code(files: Sequence[Compiled]) -> List[str]:
-    """Which compiled files differ from their sources. A process for each CPU compiles."""
+    """List the compiled files that differ from their sources. A process for each CPU compiles."""
     shares = [files[at :: usable_cpus()] for at in range(usable_cpus())]
 
     def compare(share: Sequence[Compiled]) -> List[str]:
-        return [one.path for one in share if differs(one)]
+        return [file.path for file in share if differs(file)]
 
-    found: List[str] = []
+    paths: List[str] = []
     for pid, answer in [fork(functools.partial(compare, share)) for share in shares if share]:
         _, status = os.waitpid(pid, 0)
         left: Any = answer.take()
         if "value" not in left:
             raise RuntimeError("a process that compares bytecode %s: %s" % (ending(status), left.get("error")))
-        found += left["value"]
-    return sorted(found)
+        paths += left["value"]
+    return sorted(paths)
 
 
 def within(files: Sequence[Compiled], budget: int) -> Tuple[List[Compiled], int]:
-    """The first files whose sources fit the budget, the smallest first, and how many are left."""
+    """Choose the smallest files whose sources fit the budget, and count the rest."""
     chosen: List[Compiled] = []
-    for one in sorted(files, key=lambda one: (one.size, one.path)):
-        budget -= one.size
+    for file in sorted(files, key=lambda file: (file.size, file.path)):
+        budget -= file.size
         if budget < 0:
             break
-        chosen.append(one)
+        chosen.append(file)
     return chosen, len(files) - len(chosen)
 
 
@@ -107,7 +107,7 @@ def static_bytecode(ctx: Context) -> Outcome:
     if "base" in ctx.config:
         return skipped("of the base's own files, the lock knows none")
     folders = {os.path.realpath(path) for path in own_paths() if os.path.basename(path) == "site-packages"}
-    files = [one for folder in sorted(folders) for one in compiled_files(folder)]
+    files = [file for folder in sorted(folders) for file in compiled_files(folder)]
     if ctx.quick and not ctx.deep:
         return skipped("--quick compares no bytecode with its source: there are %d files" % len(files))
     chosen, left = within(files, sys.maxsize if ctx.deep else COMPILED)
@@ -118,5 +118,5 @@ def static_bytecode(ctx: Context) -> Outcome:
         return failed(
             reason, "delete it, and find out who wrote it: Python runs it, and reads no source", details=details
         )
-    told = "%d compiled files weren't compared with their sources; --deep compares all" % left
-    return passed(reason=told if left else None, details=details)
+    message = "%d compiled files weren't compared with their sources; --deep compares all" % left
+    return passed(reason=message if left else None, details=details)

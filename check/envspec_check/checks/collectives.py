@@ -32,88 +32,88 @@ LATE = 1.5
 """How many times as long as the median a rank may take for work of its own."""
 
 
-def all_reduce_exact(one: Rank) -> str | None:
-    """Sums of whole numbers are exact, whatever the order and the size. What is wrong first, or None: a rank that sees
-    it goes on, as the others do, who may not."""
+def all_reduce_exact(rank: Rank) -> str | None:
+    """Check that sums of whole numbers are exact, whatever the order and the size. Gives the first fault, or None. A
+    rank that sees a fault goes on, as the other ranks do, which may see none."""
     wrong = []
     for count in (1, 1023, 1 << 18):
-        base = one.torch.arange(count, dtype=one.torch.int64, device=one.device)
-        mine = base * (one.rank + 1) + one.rank
-        one.begin("the sum of %d whole numbers" % count)
-        one.dist.all_reduce(mine)
-        right = base * (one.world * (one.world + 1) // 2) + one.world * (one.world - 1) // 2
-        if not one.torch.equal(mine, right):
-            wrong.append("rank %d: the sum of %d whole numbers is wrong" % (one.rank, count))
+        base = rank.torch.arange(count, dtype=rank.torch.int64, device=rank.device)
+        mine = base * (rank.rank + 1) + rank.rank
+        rank.begin("the sum of %d whole numbers" % count)
+        rank.dist.all_reduce(mine)
+        right = base * (rank.world * (rank.world + 1) // 2) + rank.world * (rank.world - 1) // 2
+        if not rank.torch.equal(mine, right):
+            wrong.append("rank %d: the sum of %d whole numbers is wrong" % (rank.rank, count))
     return wrong[0] if wrong else None
 
 
-def draw(one: Rank, rank: int, count: int) -> Any:
+def draw(rank: Rank, number: int, count: int) -> Any:
     """A rank's floats, which every rank can draw."""
-    return one.torch.randn(one.world * count, generator=generator("collective", rank, count))
+    return rank.torch.randn(rank.world * count, generator=generator("collective", number, count))
 
 
 class Exchange:
     """Every collective once, with so many floats from each rank to each, beside what must come of it."""
 
-    def __init__(self, one: Rank, count: int) -> None:
-        self.one, self.count = one, count
-        self.all = [draw(one, rank, count) for rank in range(one.world)]
-        self.sum = one.torch.stack([rows.double() for rows in self.all]).sum(0)
+    def __init__(self, rank: Rank, count: int) -> None:
+        self.rank, self.count = rank, count
+        self.all = [draw(rank, number, count) for number in range(rank.world)]
+        self.sum = rank.torch.stack([rows.double() for rows in self.all]).sum(0)
 
     def mine(self) -> Any:
-        return self.all[self.one.rank].to(self.one.device)
+        return self.all[self.rank.rank].to(self.rank.device)
 
     def empty(self, count: int) -> Any:
-        return self.one.torch.full((count,), math.nan, device=self.one.device)
+        return self.rank.torch.full((count,), math.nan, device=self.rank.device)
 
     def part(self, rows: Any, rank: int) -> Any:
         return rows[rank * self.count : (rank + 1) * self.count]
 
-    def same(self, found: Any, right: Any) -> bool:
-        return bool(self.one.torch.equal(found.cpu(), right))
+    def same(self, received: Any, right: Any) -> bool:
+        return bool(self.rank.torch.equal(received.cpu(), right))
 
-    def sums(self, found: Any, right: Any) -> bool:
-        return bool((found.cpu().double() - right).abs().max() <= SUMS * self.one.world * float(right.abs().max()))
+    def sums(self, received: Any, right: Any) -> bool:
+        return bool((received.cpu().double() - right).abs().max() <= SUMS * self.rank.world * float(right.abs().max()))
 
     def all_reduce(self) -> bool:
-        found = self.mine()
-        self.one.dist.all_reduce(found)
-        return self.sums(found, self.sum)
+        values = self.mine()
+        self.rank.dist.all_reduce(values)
+        return self.sums(values, self.sum)
 
     def reduce_scatter(self) -> bool:
-        found = self.empty(self.count)
-        self.one.dist.reduce_scatter_tensor(found, self.mine())
-        return self.sums(found, self.part(self.sum, self.one.rank))
+        received = self.empty(self.count)
+        self.rank.dist.reduce_scatter_tensor(received, self.mine())
+        return self.sums(received, self.part(self.sum, self.rank.rank))
 
     def broadcast(self) -> bool:
-        last, found = self.one.world - 1, self.mine()
-        self.one.dist.broadcast(found, last)
-        return self.same(found, self.all[last])
+        last, values = self.rank.world - 1, self.mine()
+        self.rank.dist.broadcast(values, last)
+        return self.same(values, self.all[last])
 
     def all_gather(self) -> bool:
-        found = [self.empty(self.one.world * self.count) for _ in self.all]
-        self.one.dist.all_gather(found, self.mine())
-        return all(self.same(rows, right) for rows, right in zip(found, self.all))
+        received = [self.empty(self.rank.world * self.count) for _ in self.all]
+        self.rank.dist.all_gather(received, self.mine())
+        return all(self.same(rows, right) for rows, right in zip(received, self.all))
 
     def all_gather_into_tensor(self) -> bool:
-        found = self.empty(self.one.world * self.one.world * self.count)
-        self.one.dist.all_gather_into_tensor(found, self.mine())
-        return self.same(found, self.one.torch.cat(self.all))
+        received = self.empty(self.rank.world * self.rank.world * self.count)
+        self.rank.dist.all_gather_into_tensor(received, self.mine())
+        return self.same(received, self.rank.torch.cat(self.all))
 
     def all_to_all(self) -> bool:
-        found = self.empty(self.one.world * self.count)
-        self.one.dist.all_to_all_single(found, self.mine())
-        return self.same(found, self.one.torch.cat([self.part(rows, self.one.rank) for rows in self.all]))
+        received = self.empty(self.rank.world * self.count)
+        self.rank.dist.all_to_all_single(received, self.mine())
+        return self.same(received, self.rank.torch.cat([self.part(rows, self.rank.rank) for rows in self.all]))
 
     def send_and_receive(self) -> bool:
-        dist, world = self.one.dist, self.one.world
+        dist, world = self.rank.dist, self.rank.world
         if world == 1:
             return True
-        before, found = (self.one.rank - 1) % world, self.empty(world * self.count)
-        send = dist.P2POp(dist.isend, self.mine(), (self.one.rank + 1) % world)
-        for work in dist.batch_isend_irecv([send, dist.P2POp(dist.irecv, found, before)]):
+        before, received = (self.rank.rank - 1) % world, self.empty(world * self.count)
+        send = dist.P2POp(dist.isend, self.mine(), (self.rank.rank + 1) % world)
+        for work in dist.batch_isend_irecv([send, dist.P2POp(dist.irecv, received, before)]):
             work.wait()
-        return self.same(found, self.all[before])
+        return self.same(received, self.all[before])
 
 
 OPERATIONS = (
@@ -122,27 +122,27 @@ OPERATIONS = (
 )
 
 
-def exchange(one: Rank) -> Dict[str, List[str]]:
+def exchange(rank: Rank) -> Dict[str, List[str]]:
     """Floats of unlike seeds through every collective: the `wrong` ones, and those that the backend is `without`."""
-    found: Dict[str, List[str]] = {"wrong": [], "without": []}
+    faults: Dict[str, List[str]] = {"wrong": [], "without": []}
     for name in OPERATIONS:
         wrong = []
         for count in COUNTS:
             # a rank that alone goes without is no longer where the others are
-            without = "".join(", without " + other for other in found["without"])
-            one.begin("%s of %d floats%s" % (name, count, without))
+            without = "".join(", without " + other for other in faults["without"])
+            rank.begin("%s of %d floats%s" % (name, count, without))
             try:
-                right = getattr(Exchange(one, count), name)()
+                right = getattr(Exchange(rank, count), name)()
             except (RuntimeError, NotImplementedError, AttributeError) as error:
                 if not any(word in str(error) for word in ("support", "not implemented", "has no attribute")):
                     raise
-                found["without"].append(name)
+                faults["without"].append(name)
                 break
             if not right:
                 # the other ranks, who may see nothing, go on with the next count: so does this one
-                wrong.append("rank %d: %s of %d floats is wrong" % (one.rank, name, count))
-        found["wrong"] += wrong[:1]
-    return found
+                wrong.append("rank %d: %s of %d floats is wrong" % (rank.rank, name, count))
+        faults["wrong"] += wrong[:1]
+    return faults
 
 
 def small_model(torch: Any) -> Any:
@@ -163,86 +163,88 @@ def small_steps(torch: Any, model: Any, inputs: Any, rate: float = 0.05) -> List
 
 def flat(torch: Any, model: Any) -> Any:
     """All weights of a model in one row of float64, on the CPU; those that ranks have shares of, whole."""
-    whole = [one.full_tensor() if hasattr(one, "full_tensor") else one for one in model.parameters()]
+    whole = [weights.full_tensor() if hasattr(weights, "full_tensor") else weights for weights in model.parameters()]
     return torch.cat([weights.detach().flatten().cpu() for weights in whole]).double()
 
 
-def moved_apart(start: Any, one: Any, other: Any) -> float:
-    """How far two trainings from one start ended from each other, as a share of the way that the second went."""
-    found = float((one - other).norm()) / max(float((other - start).norm()), 1e-30)
-    return found if math.isfinite(found) else math.inf
+def moved_apart(start: Any, first: Any, second: Any) -> float:
+    """Measure the distance between the ends of two trainings from one start, as a share of the second's own way."""
+    share = float((first - second).norm()) / max(float((second - start).norm()), 1e-30)
+    return share if math.isfinite(share) else math.inf
 
 
-def ddp_steps(one: Rank) -> dict[str, Any]:
+def ddp_steps(rank: Rank) -> dict[str, Any]:
     """Train a small model with data of the rank's own, and alone with that of all ranks: the first and last loss, a
     digest of the weights, and how far they are from those of the one process."""
-    torch = one.torch
+    torch = rank.torch
     exact_fp32(torch)
-    torch.manual_seed(one.rank)  # DDP has to make the ranks start alike
-    model = small_model(torch).to(one.device)
-    model.register_buffer("turn", torch.zeros(1, device=one.device))
-    on = [torch.cuda.current_device()] if one.device == "cuda" else None
+    torch.manual_seed(rank.rank)  # DDP has to make the ranks start alike
+    model = small_model(torch).to(rank.device)
+    model.register_buffer("turn", torch.zeros(1, device=rank.device))
+    on = [torch.cuda.current_device()] if rank.device == "cuda" else None
     called = torch.nn.parallel.DistributedDataParallel(model, device_ids=on)
     alone, start = copy.deepcopy(model), flat(torch, model)
-    model.turn.fill_(one.rank)  # buffers are the first rank's
+    model.turn.fill_(rank.rank)  # buffers are the first rank's
     turned = [called.train(mode).training == model.training == mode for mode in (False, True)]
-    rows = [torch.randn(128, 32, generator=generator("ddp", rank)).to(one.device) for rank in range(one.world)]
-    losses = small_steps(torch, called, rows[one.rank])
+    rows = [torch.randn(128, 32, generator=generator("ddp", number)).to(rank.device) for number in range(rank.world)]
+    losses = small_steps(torch, called, rows[rank.rank])
     small_steps(torch, alone, torch.cat(rows))
     apart = moved_apart(start, flat(torch, model), flat(torch, alone)) if all(turned) else math.inf
     return {"first": losses[0], "last": losses[-1], "weights": digest(model.state_dict()), "apart": apart}
 
 
-def wrong_ddp(found: Sequence[Dict[str, Any]]) -> Optional[str]:
-    """What is wrong with what the ranks of `ddp_steps` found, or None."""
-    if len({one["weights"] for one in found}) > 1:
+def wrong_ddp(results: Sequence[Dict[str, Any]]) -> Optional[str]:
+    """Name the fault in the results of `ddp_steps`, or None."""
+    if len({result["weights"] for result in results}) > 1:
         return "the ranks have different weights after %d steps of DistributedDataParallel" % DDP_STEPS
-    apart = max(one["apart"] for one in found)
+    apart = max(result["apart"] for result in results)
     if not apart <= EQUAL:
-        told = "DistributedDataParallel's weights are %.2g of their way from those of one process with the whole batch"
-        return told % apart + "; %.2g is allowed" % EQUAL
-    return None if all(one["last"] < one["first"] for one in found) else "the loss didn't fall"
+        message = (
+            "DistributedDataParallel's weights are %.2g of their way from those of one process with the whole batch"
+        )
+        return message % apart + "; %.2g is allowed" % EQUAL
+    return None if all(result["last"] < result["first"] for result in results) else "the loss didn't fall"
 
 
-def timed_all_reduce(one: Rank, sizes: Sequence[int] = (), repeats: int = 50) -> dict[str, float]:
+def timed_all_reduce(rank: Rank, sizes: Sequence[int] = (), repeats: int = 50) -> dict[str, float]:
     """The seconds of an all-reduce, by its bytes, as nccl-tests take them: in place, many one after the other between
     two events of the device, the mean of them and of the ranks."""
-    found = {}
+    times = {}
     for size in sizes:
-        values = one.torch.zeros(size // 4, device=one.device)
+        values = rank.torch.zeros(size // 4, device=rank.device)
         for _ in range(5):
-            one.dist.all_reduce(values)
-        one.dist.barrier()
-        began = mark(one)
+            rank.dist.all_reduce(values)
+        rank.dist.barrier()
+        began = mark(rank)
         for _ in range(repeats):
-            one.dist.all_reduce(values)
-        seconds = between(one, began, mark(one)) / repeats
-        mean = one.torch.tensor([seconds / one.world], dtype=one.torch.float64, device=one.device)
-        one.dist.all_reduce(mean)
-        found[str(size)] = float(mean)
-    return found
+            rank.dist.all_reduce(values)
+        seconds = between(rank, began, mark(rank)) / repeats
+        mean = rank.torch.tensor([seconds / rank.world], dtype=rank.torch.float64, device=rank.device)
+        rank.dist.all_reduce(mean)
+        times[str(size)] = float(mean)
+    return times
 
 
-def mark(one: Rank) -> Any:
+def mark(rank: Rank) -> Any:
     """A moment in the device's own order of work; on a CPU, by its clock."""
-    if one.device != "cuda":
+    if rank.device != "cuda":
         return time.perf_counter()
-    event = one.torch.cuda.Event(enable_timing=True)
+    event = rank.torch.cuda.Event(enable_timing=True)
     event.record()
     return event
 
 
-def between(one: Rank, first: Any, last: Any) -> float:
+def between(rank: Rank, first: Any, last: Any) -> float:
     """The seconds between two moments; it waits for the second."""
-    if one.device != "cuda":
+    if rank.device != "cuda":
         return float(last - first)
     last.synchronize()
     return float(first.elapsed_time(last)) / 1000
 
 
-def own_seconds(one: Rank) -> List[Tuple[str, float]]:
-    """Each rank's host, and its seconds for the same work, which waits for no other rank: the fastest of some."""
-    values, taken = one.torch.ones((2048 if one.device == "cuda" else 256,) * 2, device=one.device), []
+def own_seconds(rank: Rank) -> List[Tuple[str, float]]:
+    """Give each rank's host, and its seconds for work that waits for no other rank: the fastest of eight runs."""
+    values, taken = rank.torch.ones((2048 if rank.device == "cuda" else 256,) * 2, device=rank.device), []
     for _ in range(8):
         began = time.perf_counter()
         for _ in range(10):
@@ -251,53 +253,53 @@ def own_seconds(one: Rank) -> List[Tuple[str, float]]:
         taken.append(time.perf_counter() - began)
     # as a tensor: torch gathers objects by NumPy, which an environment with torch alone hasn't
     host = socket.gethostname().encode()[:255].ljust(255, b"\0")
-    own = one.torch.tensor([min(taken), *host], dtype=one.torch.float64, device=one.device)
-    every = [one.torch.empty_like(own) for _ in range(one.world)]
-    one.dist.all_gather(every, own)
+    own = rank.torch.tensor([min(taken), *host], dtype=rank.torch.float64, device=rank.device)
+    every = [rank.torch.empty_like(own) for _ in range(rank.world)]
+    rank.dist.all_gather(every, own)
     rows = [gathered.tolist() for gathered in every]
     return [(bytes(int(letter) for letter in row[1:] if letter).decode(errors="replace"), row[0]) for row in rows]
 
 
-def stragglers(found: Sequence[Tuple[str, float]]) -> Tuple[Dict[str, Any], List[str]]:
-    """Each rank's time and each node's, which is that of its slowest rank, and which ranks all others wait for."""
-    usual = sorted(seconds for _, seconds in found)[(len(found) - 1) // 2]
-    nodes = {node: max(seconds for other, seconds in found if other == node) for node, _ in found}
+def stragglers(times: Sequence[Tuple[str, float]]) -> Tuple[Dict[str, Any], List[str]]:
+    """Give each rank's time, each node's (that of its slowest rank), and the ranks that all the rest wait for."""
+    usual = sorted(seconds for _, seconds in times)[(len(times) - 1) // 2]
+    nodes = {node: max(seconds for other, seconds in times if other == node) for node, _ in times}
     late = "rank %d on %s takes %.1f times as long as the others for the same work: all wait for it"
-    told = [late % (rank, node, took / usual) for rank, (node, took) in enumerate(found) if took > LATE * usual]
-    return {"seconds_by_rank": [seconds for _, seconds in found], "seconds_by_node": nodes}, told
+    messages = [late % (rank, node, took / usual) for rank, (node, took) in enumerate(times) if took > LATE * usual]
+    return {"seconds_by_rank": [seconds for _, seconds in times], "seconds_by_node": nodes}, messages
 
 
 def bus_gb_s(world: int, size: int, seconds: float) -> float:
-    """What an all-reduce's bandwidth is on the wires, as nccl-tests reckon it."""
+    """Give an all-reduce's bandwidth on the wires, as nccl-tests compute it."""
     return 2 * (world - 1) / world * size / seconds / 1e9
 
 
 def judge_sums(wrong: Sequence[str | None], details: dict[str, Any]) -> Outcome:
-    told = [one for one in wrong if one]
-    if told:
-        return failed("; ".join(told), "no training across these ranks can be trusted", details=details)
+    faults = [fault for fault in wrong if fault]
+    if faults:
+        return failed("; ".join(faults), "no training across these ranks can be trusted", details=details)
     return passed(details=details)
 
 
-def judge_exchange(found: Sequence[Dict[str, List[str]]], details: dict[str, Any]) -> Outcome:
-    details["without"] = found[0]["without"]
+def judge_exchange(results: Sequence[Dict[str, List[str]]], details: dict[str, Any]) -> Outcome:
+    details["without"] = results[0]["without"]
     alone = [
         "rank %d: there is no %s, which other ranks have" % (rank, name)
-        for rank, one in enumerate(found)
-        for name in one["without"]
-        if any(name not in other["without"] for other in found)
+        for rank, result in enumerate(results)
+        for name in result["without"]
+        if any(name not in other["without"] for other in results)
     ]
-    return judge_sums([*alone, *(wrong for one in found for wrong in one["wrong"])], details)
+    return judge_sums([*alone, *(wrong for result in results for wrong in result["wrong"])], details)
 
 
-def both(one: Rank) -> Dict[str, Any]:
-    return {"whole": all_reduce_exact(one), "floats": exchange(one)}
+def both(rank: Rank) -> Dict[str, Any]:
+    return {"whole": all_reduce_exact(rank), "floats": exchange(rank)}
 
 
 def sums(ctx: Context, backend: str, world: int) -> Outcome:
-    found, details = ranks(ctx, world, backend, both), {"backend": backend, "ranks": world}
-    wrong = judge_sums([one["whole"] for one in found], details)
-    return wrong if wrong.status == "fail" else judge_exchange([one["floats"] for one in found], details)
+    results, details = ranks(ctx, world, backend, both), {"backend": backend, "ranks": world}
+    wrong = judge_sums([result["whole"] for result in results], details)
+    return wrong if wrong.status == "fail" else judge_exchange([result["floats"] for result in results], details)
 
 
 @check("collectives.all_reduce")
@@ -316,13 +318,13 @@ def collectives_nccl(ctx: Context) -> Outcome:
 def collectives_ddp(ctx: Context) -> Outcome:
     """Ranks that train on data of their own end as one process with all of it. One GPU trains by NCCL too, alone."""
     backend, world = backend_of(ctx)
-    found = ranks(ctx, world, backend, ddp_steps)
-    details = {"backend": backend, "ranks": world, "first": found[0]["first"], "last": found[0]["last"]}
-    details["apart"] = max(one["apart"] for one in found)
+    results = ranks(ctx, world, backend, ddp_steps)
+    details = {"backend": backend, "ranks": world, "first": results[0]["first"], "last": results[0]["last"]}
+    details["apart"] = max(result["apart"] for result in results)
     alone = ranks(ctx, 1, "nccl", ddp_steps) if ctx.gpus == 1 else []
     if alone:
         details["nccl_alone"] = {"first": alone[0]["first"], "last": alone[0]["last"]}
-    wrong = wrong_ddp(found) or (wrong_ddp(alone) if alone else None)
+    wrong = wrong_ddp(results) or (wrong_ddp(alone) if alone else None)
     if wrong:
         remedy = "run collectives.all_reduce and collectives.nccl; set NCCL_DEBUG=INFO"
         return failed(wrong, remedy, details=details)
@@ -336,8 +338,8 @@ def collectives_bandwidth(ctx: Context) -> Outcome:
     sizes: Sequence[int] = COLLECTIVE_BYTES_GPU if backend == "nccl" else COLLECTIVE_BYTES
     sizes = sizes[:2] if ctx.quick else sizes
 
-    def all_reduces(one: Rank) -> tuple[list[tuple[str, float]], dict[str, float]]:
-        return own_seconds(one), timed_all_reduce(one, sizes)
+    def all_reduces(rank: Rank) -> tuple[list[tuple[str, float]], dict[str, float]]:
+        return own_seconds(rank), timed_all_reduce(rank, sizes)
 
     own, taken = ranks(ctx, world, backend, all_reduces)[0]
     times, late = stragglers(own)

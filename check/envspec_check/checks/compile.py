@@ -18,7 +18,7 @@ from envspec_check.trainer import exact_fp32, exactly
 
 
 def lacking_to_compile(text: str) -> Outcome | None:
-    """What an error of torch.compile says of the tools and packages that it needs, if that is what it says."""
+    """Name the tool or package that an error of torch.compile misses; None for another error."""
     old = re.search(r"Found (.+) which is too old to be supported by the triton.* capability (\d+\.\d+)", text)
     if old:
         reason = f"torch.compile can't work on a GPU as old as {old.group(1)} ({old.group(2)}): Triton needs 7.0"
@@ -33,8 +33,8 @@ def lacking_to_compile(text: str) -> Outcome | None:
         return failed("Triton finds no libcuda.so: ldconfig doesn't know where it is", remedy)
     if "Python.h" in text:
         return failed("torch.compile needs Python's headers: Python.h is missing", "install them (Debian: python3-dev)")
-    found = [word for word in (os.environ.get("CXX"), os.environ.get("CC"), "g++", "gcc", "clang") if word]
-    missing = not any(shutil.which(word.split()[0]) for word in found)
+    compilers = [word for word in (os.environ.get("CXX"), os.environ.get("CC"), "g++", "gcc", "clang") if word]
+    missing = not any(shutil.which(word.split()[0]) for word in compilers)
     says = re.search(
         r"No working C\+\+ compiler|InvalidCxxCompiler|Failed to find C compiler|No such file.*(gcc|g\+\+)", text
     )
@@ -54,7 +54,7 @@ def counts(torch: Any) -> Tuple[int, Optional[int]]:
 
 
 def eager_outcome(torch: Any) -> Outcome | None:
-    """What to say where nothing was compiled, though torch.compile was asked to: eager agrees with itself."""
+    """Give the outcome where torch.compile compiled nothing: eager agrees with itself."""
     graphs, kernels = counts(torch)
     if graphs and kernels != 0:
         return None
@@ -84,8 +84,8 @@ def cross_attention(torch: Any) -> Callable[[Any, Any, Any], Any]:
     def function(x: Any, first: Any, second: Any) -> Any:
         texts = functional.layer_norm(x.roll(1, 0), (x.shape[-1],)) @ first @ second
         query, key = (rows.unflatten(-1, (4, 16)).transpose(0, 1)[None] for rows in (x, texts))
-        found = functional.scaled_dot_product_attention(query, key, key)[0].transpose(0, 1).flatten(1)
-        return (found * x).sum()
+        attended = functional.scaled_dot_product_attention(query, key, key)[0].transpose(0, 1).flatten(1)
+        return (attended * x).sum()
 
     return function
 
@@ -107,7 +107,7 @@ def compiled_alike(
         results: List[List[Any]] = []
         inputs = [torch.randn(size, 64, device=ctx.device), *weights]
         for how in ("eager", "compiled"):
-            own = [one.clone().requires_grad_() for one in inputs]
+            own = [tensor.clone().requires_grad_() for tensor in inputs]
             try:
                 if how == "compiled" and compiled is None:
                     compiled = torch.compile(function, **options)
@@ -117,16 +117,16 @@ def compiled_alike(
                 traceback.print_exc()
                 text = f"{type(error).__name__}: {error}"
                 if re.search(r"not (yet )?supported (on|for) .*(Python|torch.compile)|Python 3\.\d+\+? not", text):
-                    told = f"torch {torch.__version__} can't compile on Python {platform.python_version()}"
-                    raise Skip(told) from None
+                    reason = f"torch {torch.__version__} can't compile on Python {platform.python_version()}"
+                    raise Skip(reason) from None
                 named = lacking_to_compile(text + traceback.format_exc())
                 if named is None:
                     raise
                 return named
             ctx.synchronize()
-            results.append([exactly(value), *(exactly(one.grad) for one in own)])
+            results.append([exactly(value), *(exactly(tensor.grad) for tensor in own)])
         seconds = seconds or time.monotonic() - began
-        errors += [farthest(torch, one, right) for one, right in zip(results[1], results[0])]
+        errors += [farthest(torch, result, right) for result, right in zip(results[1], results[0])]
     limit = 10 * TOLERANCES["fp32"]
     graphs, kernels = counts(torch)
     details = {"errors": errors, "tolerance": limit, "graphs": graphs, "kernels": kernels}
@@ -152,11 +152,11 @@ def compile_dynamic(ctx: Context) -> Outcome:
     """One graph serves batches of unlike sizes."""
     if ctx.quick:
         return skipped("a second graph is compiled without --quick")
-    found = compiled_alike(ctx, (24, 40, 33), dynamic=True)
-    if found.status == "pass" and found.details["graphs"] > 1:
-        reason = "torch.compile(dynamic=True) made %d graphs for 3 sizes, not one" % found.details["graphs"]
-        return failed(reason, "expect a compilation for each size in training", details=found.details)
-    return found._replace(figures=())
+    outcome = compiled_alike(ctx, (24, 40, 33), dynamic=True)
+    if outcome.status == "pass" and outcome.details["graphs"] > 1:
+        reason = "torch.compile(dynamic=True) made %d graphs for 3 sizes, not one" % outcome.details["graphs"]
+        return failed(reason, "expect a compilation for each size in training", details=outcome.details)
+    return outcome._replace(figures=())
 
 
 @check("compile.flex_attention")
@@ -173,11 +173,11 @@ def compile_flex_attention(ctx: Context) -> Outcome:
     at = torch.arange(128)
     right = attention_of(torch, query, key, value, 0.1 * (at[:, None] - at[None]), 0.25)
     with torch.no_grad():
-        found = flex.flex_attention(
-            *(one.to(ctx.device) for one in (query, key, value)),
+        result = flex.flex_attention(
+            *(tensor.to(ctx.device) for tensor in (query, key, value)),
             score_mod=lambda score, b, h, q, k: score + 0.1 * (q - k),
         )
-    off = farthest(torch, found, right)
+    off = farthest(torch, result, right)
     details = {"error": off, "tolerance": 10 * TOLERANCES["fp32"]}
     if not off <= details["tolerance"]:
         return failed(f"it is off by {off:.2g} of the largest value", "train without flex_attention", details=details)
@@ -187,10 +187,10 @@ def compile_flex_attention(ctx: Context) -> Outcome:
 @check("compile.cuda_graphs", needs="gpu")
 def compile_cuda_graphs(ctx: Context) -> Outcome:
     """mode="reduce-overhead" replays CUDA graphs of cross-modal attention, and they compute what eager computes."""
-    found = compiled_alike(ctx, (32, 32, 32, 32), cross_attention, mode="reduce-overhead")
+    outcome = compiled_alike(ctx, (32, 32, 32, 32), cross_attention, mode="reduce-overhead")
     counters = importlib.import_module("torch._dynamo.utils").counters["inductor"]
     left_out = int(counters.get("cudagraph_skips", 0))
-    if found.status == "pass" and left_out:
+    if outcome.status == "pass" and left_out:
         reason = "reduce-overhead left out CUDA graphs %d times" % left_out
-        return failed(reason, "TORCH_LOGS=cudagraphs says why", details=found.details)
-    return found._replace(figures=())
+        return failed(reason, "TORCH_LOGS=cudagraphs says why", details=outcome.details)
+    return outcome._replace(figures=())

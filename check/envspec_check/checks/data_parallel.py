@@ -24,19 +24,19 @@ LIMIT = 1e-4
 is 2e-6."""
 
 
-def step_beside_one(one: Rank, world: int, wrap: Callable[[Any], Any], rank: Optional[int]) -> Dict[str, float]:
+def step_beside_one(rank: Rank, world: int, wrap: Callable[[Any], Any], number: Optional[int]) -> Dict[str, float]:
     """Train a wide model, wrapped, with a rank's rows or (None) with those of all, and alone with those of all: how far
     both ended apart, and the seconds of a step by torch's own benchmark."""
-    torch, timer = one.torch, importlib.import_module("torch.utils.benchmark").Timer
+    torch, timer = rank.torch, importlib.import_module("torch.utils.benchmark").Timer
     exact_fp32(torch)
     torch.manual_seed(0)
-    width = 2048 if one.device == "cuda" else 128
+    width = 2048 if rank.device == "cuda" else 128
     layers = torch.nn.Linear(32, width), torch.nn.GELU(), torch.nn.Linear(width, width), torch.nn.GELU()
-    model = torch.nn.Sequential(*layers, torch.nn.Linear(width, 1)).to(one.device)
+    model = torch.nn.Sequential(*layers, torch.nn.Linear(width, 1)).to(rank.device)
     alone, start = copy.deepcopy(model), flat(torch, model)
-    rows = [torch.randn(ROWS, 32, generator=generator("parallel", at)).to(one.device) for at in range(world)]
+    rows = [torch.randn(ROWS, 32, generator=generator("parallel", at)).to(rank.device) for at in range(world)]
     whole = torch.cat(rows)
-    mine, called = whole if rank is None else rows[rank], wrap(model)
+    mine, called = whole if number is None else rows[number], wrap(model)
     small_steps(torch, called, mine, RATE)
     small_steps(torch, alone, whole, RATE)
     apart = moved_apart(start, flat(torch, model), flat(torch, alone))
@@ -48,25 +48,28 @@ def step_beside_one(one: Rank, world: int, wrap: Callable[[Any], Any], rank: Opt
 def beside_each_other(ctx: Context, backend: str, world: int) -> Outcome:
     """Both give what one process with the whole batch gives; the samples that each takes in a second."""
 
-    def by_ddp(one: Rank) -> Dict[str, float]:
-        on = [one.torch.cuda.current_device()] if one.device == "cuda" else None
+    def by_ddp(rank: Rank) -> Dict[str, float]:
+        on = [rank.torch.cuda.current_device()] if rank.device == "cuda" else None
         return step_beside_one(
-            one, world, lambda model: one.torch.nn.parallel.DistributedDataParallel(model, device_ids=on), one.rank
+            rank, world, lambda model: rank.torch.nn.parallel.DistributedDataParallel(model, device_ids=on), rank.rank
         )
 
-    def by_data_parallel(one: Rank) -> Dict[str, float]:
-        return step_beside_one(one, world, lambda model: one.torch.nn.DataParallel(model), None)
+    def by_data_parallel(rank: Rank) -> Dict[str, float]:
+        return step_beside_one(rank, world, lambda model: rank.torch.nn.DataParallel(model), None)
 
-    found = {"ddp": ranks(ctx, world, backend, by_ddp)[0], "data_parallel": ranks(ctx, 1, backend, by_data_parallel)[0]}
-    details = {"ranks": world, "apart": {name: one["apart"] for name, one in found.items()}, "limit": LIMIT}
+    results = {
+        "ddp": ranks(ctx, world, backend, by_ddp)[0],
+        "data_parallel": ranks(ctx, 1, backend, by_data_parallel)[0],
+    }
+    details = {"ranks": world, "apart": {name: result["apart"] for name, result in results.items()}, "limit": LIMIT}
     figures = [
-        (f"training.{name}.wide_samples_per_s", world * ROWS / one["seconds"], "samples/s")
-        for name, one in found.items()
+        (f"training.{name}.wide_samples_per_s", world * ROWS / result["seconds"], "samples/s")
+        for name, result in results.items()
     ]
-    for name, one in found.items():
-        if not one["apart"] <= LIMIT:
-            told = "the weights by %s differ by %.2g of their way from those of one process; %.2g is allowed"
-            return failed(told % (name, one["apart"], LIMIT), "train by torchrun and DDP alone", details=details)
+    for name, result in results.items():
+        if not result["apart"] <= LIMIT:
+            message = "the weights by %s differ by %.2g of their way from those of one process; %.2g is allowed"
+            return failed(message % (name, result["apart"], LIMIT), "train by torchrun and DDP alone", details=details)
     return passed(details=details, figures=figures)
 
 

@@ -38,10 +38,10 @@ class Numbered:
             raise IndexError(index)
         torch = importlib.import_module("torch")
         worker = torch.utils.data.get_worker_info()
-        item = torch.full((self.size,), float(index))
-        item[1] = -1.0 if worker is None else float(self.first + worker.id)
-        item[2] = random.random() if index % 2 else torch.rand(())
-        return item
+        sample = torch.full((self.size,), float(index))
+        sample[1] = -1.0 if worker is None else float(self.first + worker.id)
+        sample[2] = random.random() if index % 2 else torch.rand(())
+        return sample
 
 
 def from_five(worker: int) -> None:
@@ -75,7 +75,7 @@ def load_all(ctx: Context, length: int, size: int, **options: Any) -> list[Any]:
 
 
 def wrong_batches(torch: Any, batches: Sequence[Any], length: int) -> str | None:
-    """What is wrong with the batches of a Numbered of some length, in order."""
+    """Name the fault in the batches of a Numbered of some length, or None."""
     whole = torch.cat(list(batches))
     if whole[:, 0].tolist() != [float(index) for index in range(length)]:
         return "items are missing, doubled or out of order"
@@ -109,7 +109,7 @@ def start_method() -> str:
 
 
 def order_faults(ctx: Context) -> Iterator[Tuple[str, bool]]:
-    """What loaders, samplers and sets of data promise of their order, and whether they keep it."""
+    """Yield the promises of loaders, samplers and data sets on their order, each with whether it holds."""
     torch, data = ctx.torch, ctx.torch.utils.data
     items = data.TensorDataset(torch.arange(10), 10 * torch.arange(10))
 
@@ -127,16 +127,16 @@ def order_faults(ctx: Context) -> Iterator[Tuple[str, bool]]:
         return [first.tolist() for first, *_ in data.DataLoader(source, **options)]
 
     def batches_of(source: Any, *words: Any, **options: Any) -> List[List[int]]:
-        return [found.tolist() for found in data.DataLoader(source, *words, **options)]
+        return [batch.tolist() for batch in data.DataLoader(source, *words, **options)]
 
     whole = list(range(10))
     yield "the last batch is a smaller one", firsts(batch_size=4) == [whole[:4], whole[4:8], whole[8:]]
     yield "drop_last leaves it out", firsts(batch_size=4, drop_last=True) == [whole[:4], whole[4:8]]
     yield "drop_last leaves a whole one in", firsts(batch_size=5, drop_last=True) == [whole[:5], whole[5:]]
     yield "tensors of an item belong together", items[7][0] == 7 and items[7][1] == 70
-    one, again, other = (firsts(batch_size=10, shuffle=True, generator=seeded(seed))[0] for seed in (1, 1, 2))
-    yield "shuffle gives each item once", sorted(one) == whole and one != whole
-    yield "shuffle obeys its seed", one == again and one != other
+    first, again, other = (firsts(batch_size=10, shuffle=True, generator=seeded(seed))[0] for seed in (1, 1, 2))
+    yield "shuffle gives each item once", sorted(first) == whole and first != whole
+    yield "shuffle obeys its seed", first == again and first != other
     torch.manual_seed(1)
     loader = data.DataLoader(items, shuffle=True)
     epochs = [[int(first) for first, _ in loader] for _ in range(2)]
@@ -158,11 +158,11 @@ def order_faults(ctx: Context) -> Iterator[Tuple[str, bool]]:
     joined = data.ConcatDataset([data.Subset(items, [0, 1, 2]), data.Subset(items, [3, 4]), data.Subset(items, [5, 6])])
     yield "sets that are joined follow each other", [int(first) for first, _ in joined] == whole[:7]
     split = data.random_split(items, [7, 3], generator=seeded(1))
-    yield "parts of a split share nothing", sorted(int(first) for one in split for first, _ in one) == whole
+    yield "parts of a split share nothing", sorted(int(first) for part in split for first, _ in part) == whole
     again = data.random_split(items, [0.75, 0.25], generator=seeded(1))
     yield (
         "a split obeys its seed, and takes shares",
-        [list(one.indices) for one in again]
+        [list(part.indices) for part in again]
         == [
             [*split[0].indices, split[1].indices[0]],
             list(split[1].indices[1:]),
@@ -194,8 +194,8 @@ def order_faults(ctx: Context) -> Iterator[Tuple[str, bool]]:
         every = [index for row in rows for index in row]
         once = set(every) == set(whole) if not drop else len(set(every)) == 8
         yield "ranks share the items, drop_last %s" % drop, once and {len(row) for row in rows} == {each}
-        said = {len(data.DistributedSampler(items, 4, rank, drop_last=drop)) for rank in range(4)}
-        yield "a rank's length is its number of items, drop_last %s" % drop, said == {each}
+        lengths = {len(data.DistributedSampler(items, 4, rank, drop_last=drop)) for rank in range(4)}
+        yield "a rank's length is its number of items, drop_last %s" % drop, lengths == {each}
     sampler = data.DistributedSampler(items, 2, 0, seed=5)
     orders = {tuple(data.DistributedSampler(items, 2, 0, seed=7))}
     for epoch in (0, 1, 5):
@@ -206,14 +206,14 @@ def order_faults(ctx: Context) -> Iterator[Tuple[str, bool]]:
     yield "ranks without shuffle take turns", straight == [1, 3, 5, 7, 9]
     torch.manual_seed(1)
     loader = data.DataLoader(Numbered(4, 3), num_workers=WORKERS, batch_size=None, worker_init_fn=from_five)
-    drawn = [[item.tolist() for item in loader] for _ in range(2)]
-    again = {one[2] for one in drawn[0]} & {one[2] for one in drawn[1]}
+    drawn = [[sample.tolist() for sample in loader] for _ in range(2)]
+    again = {sample[2] for sample in drawn[0]} & {sample[2] for sample in drawn[1]}
     yield "workers have other random numbers in each epoch", not again
-    yield "workers begin by one's own function", {int(one[1]) for one in drawn[0]} == {5, 6}
+    yield "workers begin by one's own function", {int(sample[1]) for sample in drawn[0]} == {5, 6}
     pair = data.default_collate([{"a": 1, "b": (2.0, "x")}, {"a": 3, "b": (4.0, "y")}])
     right = pair["a"].tolist() == [1, 3] and pair["b"][0].tolist() == [2.0, 4.0] and list(pair["b"][1]) == ["x", "y"]
     yield "batches of nested items are nested", right
-    kinds = {one: data.default_collate([one, one]).dtype for one in (1.5, 2, True)}
+    kinds = {number: data.default_collate([number, number]).dtype for number in (1.5, 2, True)}
     yield "numbers keep their digits", list(kinds.values()) == [torch.float64, torch.int64, torch.bool]
     try:
         nested = data.default_convert({"a": [torch.ones(2).numpy(), 4]})
@@ -225,12 +225,12 @@ def order_faults(ctx: Context) -> Iterator[Tuple[str, bool]]:
 @check("dataloader.order")
 def dataloader_order(ctx: Context) -> Outcome:
     """Loaders, samplers and sets of data keep their promises: which items, in which order, by which seed."""
-    found = dict(order_faults(ctx))
-    wrong = [name for name, kept in found.items() if not kept]
+    promises = dict(order_faults(ctx))
+    wrong = [name for name, holds in promises.items() if not holds]
     if wrong:
         remedy = "something patches torch.utils.data, or this torch is wrong: report it"
-        return failed(f"this isn't so: {some(wrong)}", remedy, details={"promises": len(found), "wrong": wrong})
-    return passed(details={"promises": len(found)})
+        return failed(f"this isn't so: {some(wrong)}", remedy, details={"promises": len(promises), "wrong": wrong})
+    return passed(details={"promises": len(promises)})
 
 
 @check("dataloader.shared_memory")
@@ -239,12 +239,12 @@ def dataloader_shared_memory(ctx: Context) -> Outcome:
     torch, total = ctx.torch, shm_bytes()
     details = {"shm_bytes": total, "least_bytes": SHM_LEAST, "strategy": torch.multiprocessing.get_sharing_strategy()}
     if total is not None and total < SHM_LEAST:
-        told = "/dev/shm has %.1f MiB; %d workers need %d" % (total / MIB, WORKERS, SHM_LEAST // MIB)
+        reason = "/dev/shm has %.1f MiB; %d workers need %d" % (total / MIB, WORKERS, SHM_LEAST // MIB)
         try:
             load_all(ctx, 8, 2 * MIB, batch_size=1)
         except Fault as fault:
-            told += f", and {fault}"
-        return failed(told, SHM_REMEDY, details=details)
+            reason += f", and {fault}"
+        return failed(reason, SHM_REMEDY, details=details)
     batches = load_all(ctx, 8, 2 * MIB, batch_size=1)
     details["passed_bytes"] = sum(batch.numel() * batch.element_size() for batch in batches)
     wrong = wrong_batches(torch, batches, 8)
@@ -261,12 +261,12 @@ def dataloader_pinned(ctx: Context) -> Outcome:
     stream, current = torch.cuda.Stream(), torch.cuda.current_stream()
     for batch in batches:
         with torch.cuda.stream(stream):
-            there = batch.to("cuda", non_blocking=True)
+            on_gpu = batch.to("cuda", non_blocking=True)
         current.wait_stream(stream)
-        there.record_stream(current)  # else the next batch may take its memory while it's still summed
-        sums.append(there[:, 3:].double().sum())
+        on_gpu.record_stream(current)  # else the next batch may take its memory while it's still summed
+        sums.append(on_gpu[:, 3:].double().sum())
     right = [float(batch[:, 3:].double().sum()) for batch in batches]
-    if [float(one) for one in sums] != right:
+    if [float(total) for total in sums] != right:
         return failed(
             "batches on the GPU aren't those of the workers", "run the device checks; look for Xid errors in dmesg"
         )

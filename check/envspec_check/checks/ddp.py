@@ -39,21 +39,21 @@ RATE = 0.05
 one."""
 
 
-def by_ddp(trainer: Trainer, one: Rank) -> None:
+def by_ddp(trainer: Trainer, rank: Rank) -> None:
     """Have DistributedDataParallel sum the gradients of all ranks."""
-    trainer.called = one.torch.nn.parallel.DistributedDataParallel(
+    trainer.called = rank.torch.nn.parallel.DistributedDataParallel(
         trainer.model,
-        device_ids=[trainer.device] if one.device == "cuda" else None,
+        device_ids=[trainer.device] if rank.device == "cuda" else None,
         find_unused_parameters=trainer.workload.unused,
     )
 
 
-def by_fsdp(trainer: Trainer, one: Rank) -> None:
+def by_fsdp(trainer: Trainer, rank: Rank) -> None:
     """Have each rank keep its share of the weights alone: of each block, and of what is left of the model."""
-    mesh = importlib.import_module("torch.distributed.device_mesh").init_device_mesh(one.device, (one.world,))
+    mesh = importlib.import_module("torch.distributed.device_mesh").init_device_mesh(rank.device, (rank.world,))
     shard = importlib.import_module("torch.distributed.fsdp").fully_shard
     # the innermost first: what is sharded already stays as it is
-    for blocks in reversed([layer for layer in trainer.model.modules() if isinstance(layer, one.torch.nn.ModuleList)]):
+    for blocks in reversed([layer for layer in trainer.model.modules() if isinstance(layer, rank.torch.nn.ModuleList)]):
         for block in blocks:
             shard(block, mesh=mesh)
     shard(trainer.model, mesh=mesh)
@@ -69,26 +69,26 @@ def workloads_by(ctx: Context, by: str) -> List[str]:
     return [name for name in names if by == "ddp" or not WORKLOADS[name].unused]
 
 
-def train_shares(ctx: Context, by: str, one: Rank) -> Dict[str, Any]:
+def train_shares(ctx: Context, by: str, rank: Rank) -> Dict[str, Any]:
     """Train each workload as a rank of several; the first rank also trains it alone with the shares of all, one
     after the other, so that what depends on a share's own samples (batch statistics, contrasts) is the same."""
-    torch, found = one.torch, {}
+    torch, results = rank.torch, {}
     steps = QUICK_STEPS if ctx.quick else STEPS
     for name in workloads_by(ctx, by):
-        training = Training(name, steps, ctx.seed, one.device, "fp32", dropout=False, clip=None, plain=RATE)
-        trainer = Trainer(training, (one.rank,), one.world)
+        training = Training(name, steps, ctx.seed, rank.device, "fp32", dropout=False, clip=None, plain=RATE)
+        trainer = Trainer(training, (rank.rank,), rank.world)
         start = flat(torch, trainer.model)
-        BY[by](trainer, one)
+        BY[by](trainer, rank)
         trainer.run(steps)
         ended = flat(torch, trainer.model)  # buffers are each rank's own
         seconds = percentile(trainer.seconds[1:] or trainer.seconds, 0.5)
-        found[name] = {"losses": trainer.losses, "weights": digest(ended), "seconds": seconds}
-        if one.rank == 0:
-            alone = Trainer(training, range(one.world), one.world)
+        results[name] = {"losses": trainer.losses, "weights": digest(ended), "seconds": seconds}
+        if rank.rank == 0:
+            alone = Trainer(training, range(rank.world), rank.world)
             alone.run(steps)
-            found[name]["alone"] = alone.losses
-            found[name]["apart"] = moved_apart(start, ended, flat(torch, alone.model))
-    return found
+            results[name]["alone"] = alone.losses
+            results[name]["apart"] = moved_apart(start, ended, flat(torch, alone.model))
+    return results
 
 
 @internal("rank")
@@ -100,8 +100,8 @@ def train_rank(ctx: Context, backend: str, by: str) -> int:
     if device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group(backend, timeout=datetime.timedelta(seconds=MOST * ctx.timeout))
-    found = train_shares(ctx, by, Rank(torch, dist, rank, world, device))
-    write_whole(str(ctx.scratch / ("rank-%d.json" % rank)), json.dumps(found))
+    results = train_shares(ctx, by, Rank(torch, dist, rank, world, device))
+    write_whole(str(ctx.scratch / ("rank-%d.json" % rank)), json.dumps(results))
     dist.barrier()
     dist.destroy_process_group()
     return 0
@@ -123,15 +123,15 @@ def even_ranks(gpus: int) -> int:
     return 1 << (gpus.bit_length() - 1)
 
 
-def apart(one: Sequence[float], other: Sequence[float]) -> float:
+def apart(first: Sequence[float], second: Sequence[float]) -> float:
     """The greatest relative difference of two rows of losses; infinite when one is shorter or they aren't numbers."""
-    if len(one) != len(other) or not all(map(math.isfinite, (*one, *other))):
+    if len(first) != len(second) or not all(map(math.isfinite, (*first, *second))):
         return math.inf
-    return max((abs(a - b) / max(abs(a), abs(b), 1e-12) for a, b in zip(one, other)), default=0.0)
+    return max((abs(a - b) / max(abs(a), abs(b), 1e-12) for a, b in zip(first, second)), default=0.0)
 
 
 def rank_findings(ctx: Context, backend: str, world: int, by: str) -> List[Dict[str, Any]]:
-    """What each rank found: under torchrun, or, where time is short, in forks, which needn't import torch. Raises
+    """Give each rank's results: under torchrun, or, where time is short, in forks, which needn't import torch. Raises
     Fault."""
     if ctx.quick:
         return ranks(ctx, world, backend, functools.partial(train_shares, ctx, by))
@@ -146,17 +146,17 @@ def rank_findings(ctx: Context, backend: str, world: int, by: str) -> List[Dict[
 def beside_one_process(ctx: Context, by: str) -> Outcome:
     """Ranks that share each batch train every workload as one process with the whole batch does."""
     backend, world = ("nccl", even_ranks(ctx.gpus)) if ctx.gpus > 1 else ("gloo", 2)
-    found = rank_findings(ctx, backend, world, by)
+    results = rank_findings(ctx, backend, world, by)
     details: dict[str, Any] = {"backend": backend, "ranks": world, "limit": EQUAL, "apart": {}}
     curves: Dict[str, List[float]] = {}
     slowest: List[str] = []
-    for name, first in found[0].items():
-        losses = [sum(row) / world for row in zip(*(one[name]["losses"] for one in found))]
+    for name, first in results[0].items():
+        losses = [sum(row) / world for row in zip(*(result[name]["losses"] for result in results))]
         differs = {"losses": apart(first["alone"], losses), "weights": first["apart"]}
         details["apart"][name] = differs
-        slowest.append("rank %d" % max(range(world), key=lambda rank: float(found[rank][name]["seconds"])))
+        slowest.append("rank %d" % max(range(world), key=lambda rank: float(results[rank][name]["seconds"])))
         curves = curves or {f"training.{by}": losses}
-        if len({one[name]["weights"] for one in found}) > 1:
+        if len({result[name]["weights"] for result in results}) > 1:
             reason = "the ranks have different weights after %d steps of %s" % (len(losses), name)
             return failed(
                 reason, "see the collectives checks; NCCL_DEBUG=INFO says more", details=details, curves=curves
@@ -165,9 +165,9 @@ def beside_one_process(ctx: Context, by: str) -> Outcome:
         if not differs[what] <= EQUAL:
             reason = "the %s of %s by %s differ by %.2g from those of one process with the whole batch; %.2g is allowed"
             remedy = "gradients are lost, scaled or counted twice; see the collectives checks"
-            told = reason % (what, name, by.upper(), differs[what], EQUAL)
-            return failed(told, remedy, details=details, curves=curves)
-    seconds = max(one[next(iter(one))]["seconds"] for one in found)
+            message = reason % (what, name, by.upper(), differs[what], EQUAL)
+            return failed(message, remedy, details=details, curves=curves)
+    seconds = max(result[next(iter(result))]["seconds"] for result in results)
     figures = [(f"training.{by}.step_ms", 1000 * seconds, "ms")]
     details["slowest"] = slowest[0]
     return passed(reason=on_the_cpu(ctx, backend), details=details, figures=figures, curves=curves)

@@ -53,7 +53,7 @@ def run_exactly(ctx: Context, save: bool = False, load: bool = False) -> Run:
 
 
 def exact_steps(ctx: Context) -> int:
-    """What differs once differs soon: four trainings needn't be as long as one whose loss is to fall."""
+    """Give the number of steps. A difference shows soon: four trainings needn't be as long as one whose loss falls."""
     return min(ctx.steps, EXACT_STEPS)
 
 
@@ -65,12 +65,12 @@ def in_fork(ctx: Context, save: bool = False, load: bool = False) -> Run:
     """`run_exactly` in a process forked from this one, which must not have used torch. Raises Fault when it fails."""
     pid, answer = fork(lambda: run_exactly(ctx, save=save, load=load)._asdict())
     _, status = os.waitpid(pid, 0)
-    found = answer.take()
+    result = answer.take()
     if status:
-        reason, remedy = explain(found["error"]) if "error" in found else (ending(status), None)
-        told = "the training failed: " if "error" in found else "the training "
-        raise Fault(told + reason, remedy or "see the training checks; the end of its output says where it ended")
-    return Run(**found["value"])
+        reason, remedy = explain(result["error"]) if "error" in result else (ending(status), None)
+        prefix = "the training failed: " if "error" in result else "the training "
+        raise Fault(prefix + reason, remedy or "see the training checks; the end of its output says where it ended")
+    return Run(**result["value"])
 
 
 @internal("resume")
@@ -79,29 +79,29 @@ def resume(ctx: Context, name: str) -> int:
     return 0
 
 
-def first_difference(one: Run, other: Run) -> str | None:
-    """How two runs that should be equal differ, or None."""
-    if one.precision != other.precision:
-        return "one is in %s, the other in %s" % (one.precision, other.precision)
-    for step, (a, b) in enumerate(zip(one.losses, other.losses), 1):
+def first_difference(first: Run, second: Run) -> str | None:
+    """Describe the first difference of two runs that should be equal; None without any."""
+    if first.precision != second.precision:
+        return "one is in %s, the other in %s" % (first.precision, second.precision)
+    for step, (a, b) in enumerate(zip(first.losses, second.losses), 1):
         if a != b:
             numbers = float.fromhex(a), float.fromhex(b)
             return "their losses differ from step %d on (%.9g, %.9g)" % (step, *numbers)
-    if len(one.losses) != len(other.losses):
-        return "one ended after %d steps, the other after %d" % (len(one.losses), len(other.losses))
-    differing = [name for name in PARTS if one.parts[name] != other.parts[name]]
+    if len(first.losses) != len(second.losses):
+        return "one ended after %d steps, the other after %d" % (len(first.losses), len(second.losses))
+    differing = [name for name in PARTS if first.parts[name] != second.parts[name]]
     return "they end with equal losses, but the state differs in: %s" % ", ".join(differing) if differing else None
 
 
 @check("determinism.repeat")
 def determinism_repeat(ctx: Context) -> Outcome:
     """The same training in two processes ends bitwise equal: losses, weights, optimizer."""
-    one, other = in_fork(ctx), in_fork(ctx)
-    details = {"precision": one.precision, "steps": len(one.losses), "weights": one.parts["model"]}
-    found = first_difference(one, other)
-    if found:
+    first, second = in_fork(ctx), in_fork(ctx)
+    details = {"precision": first.precision, "steps": len(first.losses), "weights": first.parts["model"]}
+    difference = first_difference(first, second)
+    if difference:
         remedy = "look for an operator without a deterministic algorithm, and for what else uses the machine's memory"
-        return failed("two runs of one training with one seed aren't equal: %s" % found, remedy, details=details)
+        return failed("two runs of one training with one seed aren't equal: %s" % difference, remedy, details=details)
     return passed(details=details)
 
 
@@ -125,9 +125,9 @@ def determinism_resume(ctx: Context) -> Outcome:
     if lost:
         reason = "a checkpoint doesn't restore what was saved: %s differs after loading" % ", ".join(lost)
         return failed(reason, "see what replaces or patches torch.save, torch.load or state_dict", details=details)
-    found = first_difference(whole, resumed)
-    if found:
-        reason = "a run resumed from its checkpoint ends differently from one that wasn't interrupted: %s" % found
+    difference = first_difference(whole, resumed)
+    if difference:
+        reason = "a run resumed from its checkpoint ends differently from one that wasn't interrupted: %s" % difference
         remedy = "see determinism.repeat; if that passes, something keeps state outside of the checkpoint"
         return failed(reason, remedy, details=details)
     return passed(details=details)

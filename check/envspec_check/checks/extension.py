@@ -53,11 +53,11 @@ def compile_extension(ctx: Context) -> Outcome:
     x, y = torch.randn(1000, device="cuda"), torch.randn(1000, device="cuda")
     right = (2.0 * x.double() + y.double()).float()
     torch.cuda.synchronize()
-    pointers = (ctypes.c_void_p(one.data_ptr()) for one in (x, y))
+    pointers = (ctypes.c_void_p(tensor.data_ptr()) for tensor in (x, y))
     code = library.run(*pointers, ctypes.c_float(2.0), ctypes.c_int(len(x)))
     details = {"nvcc": compiler, "architecture": architecture, "error": code}
     if code or not torch.allclose(y, right, rtol=1e-6, atol=1e-6):
-        told = "ended with CUDA's error %d" % code if code else "gives other numbers than torch"
+        fault = "ended with CUDA's error %d" % code if code else "gives other numbers than torch"
         remedy = "compare nvcc --version with the driver's CUDA"
-        return failed("a kernel that nvcc compiled here " + told, remedy, details=details)
+        return failed("a kernel that nvcc compiled here " + fault, remedy, details=details)
     return passed(details=details)

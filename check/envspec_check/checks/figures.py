@@ -27,9 +27,9 @@ class Sampler:
 
     def _sample(self) -> None:
         while self.library and self.device and not self.ended.wait(0.02):
-            found = self.library.utilisation(self.device)
-            if found is not None:
-                self.samples.append(found)
+            utilisation = self.library.utilisation(self.device)
+            if utilisation is not None:
+                self.samples.append(utilisation)
 
     def __enter__(self) -> Sampler:
         self.thread.start()
@@ -73,8 +73,8 @@ def figures_matmul(ctx: Context) -> Outcome:
         torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
         dtype = dtype_of(torch, "fp32" if precision == "tf32" else precision)
         try:
-            one = torch.randn(size, size, device=ctx.device).to(dtype)
-            seconds = median_seconds(ctx, functools.partial(torch.mm, one, one), 0.3 if ctx.quick else 1.0)
+            matrix = torch.randn(size, size, device=ctx.device).to(dtype)
+            seconds = median_seconds(ctx, functools.partial(torch.mm, matrix, matrix), 0.3 if ctx.quick else 1.0)
         except RuntimeError as error:
             if "not implemented for" not in str(error):
                 raise
@@ -97,8 +97,8 @@ def figures_copy(ctx: Context) -> Outcome:
     details: dict[str, Any] = {"bytes": size}
     if cuda:
         host = torch.ones(64 * MIB // 4).pin_memory()
-        there = torch.empty_like(host, device="cuda")
-        for name, work in (("h2d", lambda: there.copy_(host)), ("d2h", lambda: host.copy_(there))):
+        on_gpu = torch.empty_like(host, device="cuda")
+        for name, work in (("h2d", lambda: on_gpu.copy_(host)), ("d2h", lambda: host.copy_(on_gpu))):
             figures.append((f"figures.{name}_gb_s", 64 * MIB / median_seconds(ctx, work, 0.3) / 1e9, "GB/s"))
     return passed(details=details, figures=figures)
 

@@ -23,24 +23,24 @@ STRIDE = 127
 @check("operators.fp32_modes")
 def operators_fp32_modes(ctx: Context) -> Outcome:
     """float32's products are float32's unless less is allowed, and on GPUs from Ampere on TF32's where that is."""
-    torch, drawn, found = ctx.torch, ctx.torch.Generator().manual_seed(ctx.seed), []
-    one, other = (torch.randn(512, 512, generator=drawn) for _ in range(2))
-    right, one, other = exactly(one) @ exactly(other), one.to(ctx.device), other.to(ctx.device)
-    details = {"modes": found, "NVIDIA_TF32_OVERRIDE": os.environ.get("NVIDIA_TF32_OVERRIDE")}
+    torch, drawn, modes = ctx.torch, ctx.torch.Generator().manual_seed(ctx.seed), []
+    first, second = (torch.randn(512, 512, generator=drawn) for _ in range(2))
+    right, first, second = exactly(first) @ exactly(second), first.to(ctx.device), second.to(ctx.device)
+    details = {"modes": modes, "NVIDIA_TF32_OVERRIDE": os.environ.get("NVIDIA_TF32_OVERRIDE")}
     for mode in ("highest", "high", "medium", "highest"):
         torch.set_float32_matmul_precision(mode)
-        error = farthest(torch, one @ other, right)
+        error = farthest(torch, first @ second, right)
         kind = next((name for name, limit in KINDS.items() if error <= limit), None)
-        found.append((mode, kind, error))
-        told = f"with float32's precision {mode!r} products are off by {error:.2g} of the largest value"
+        modes.append((mode, kind, error))
+        reason = f"with float32's precision {mode!r} products are off by {error:.2g} of the largest value"
         if kind is None:
-            return failed(told, REPORT, details=details)
+            return failed(reason, REPORT, details=details)
         if kind != "float32" and mode == "highest":
             remedy = "unset NVIDIA_TF32_OVERRIDE, and look for what sets this precision"
-            return failed(f"{told}, as {kind}'s are", remedy, details=details)
+            return failed(f"{reason}, as {kind}'s are", remedy, details=details)
         if kind != "TF32" and mode == "high" and from_ampere(torch, ctx.device):
             remedy = "unset NVIDIA_TF32_OVERRIDE: training that allows TF32 gets none of its speed"
-            return failed(f"{told}, as {kind}'s are and not TF32's", remedy, details=details)
+            return failed(f"{reason}, as {kind}'s are and not TF32's", remedy, details=details)
     return passed(details=details)
 
 
@@ -52,10 +52,10 @@ def largest(ctx: Context) -> int:
     return next((size for size in (8192, 4096, 2048) if size**2 <= fits and not (ctx.quick and size > 4096)), 1024)
 
 
-def off_by(torch: Any, one: Any, other: Any, found: Any) -> float:
+def off_by(torch: Any, first: Any, second: Any, product: Any) -> float:
     """How far some rows of a product are from float64's, of all columns a few at a time."""
-    rows, found, at = exactly(one[::STRIDE]), found[::STRIDE], range(0, other.shape[1], 2048)
-    return max(farthest(torch, found[:, i : i + 2048], rows @ exactly(other[:, i : i + 2048])) for i in at)
+    rows, product, at = exactly(first[::STRIDE]), product[::STRIDE], range(0, second.shape[1], 2048)
+    return max(farthest(torch, product[:, i : i + 2048], rows @ exactly(second[:, i : i + 2048])) for i in at)
 
 
 @check("operators.gemm")
@@ -68,8 +68,8 @@ def operators_gemm(ctx: Context) -> Outcome:
         # CPUs emulate fp16, at a thousandth of the speed
         if precision == "fp16" if ctx.device == "cpu" else lacks("cuda", precision):
             continue
-        one, other = (torch.randn(size, size, device=ctx.device).to(dtype_of(torch, precision)) for _ in range(2))
-        errors[precision] = error = off_by(torch, one, other, one @ other)
+        first, second = (torch.randn(size, size, device=ctx.device).to(dtype_of(torch, precision)) for _ in range(2))
+        errors[precision] = error = off_by(torch, first, second, first @ second)
         if not error <= limit:
             reason = "a product of %d rows and columns in %s is off by %.2g of its largest value; %.2g is allowed"
             return failed(reason % (size, precision, error, limit), REPORT, details={"size": size, "errors": errors})

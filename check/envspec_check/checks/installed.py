@@ -18,64 +18,66 @@ TOOLS = ("pip", "setuptools", "uv", "wheel")
 
 
 def compare_distributions(
-    locked: Sequence[Pin], there: Sequence[Installed], by_conda: Iterable[str] = (), project: Optional[str] = None
+    locked: Sequence[Pin], installed: Sequence[Installed], by_conda: Iterable[str] = (), project: Optional[str] = None
 ) -> list[str]:
-    """What differs between the pip half of a lock and the distributions that are there. `by_conda`: folders of
+    """List the differences between the pip half of a lock and the installed distributions. `by_conda`: folders of
     distributions that conda packages brought. `project`: the spec's own, which no lock has, in any version."""
-    wanted = {pin.name: pin.version for pin in locked if pin.kind == "pip"}
+    expected = {pin.name: pin.version for pin in locked if pin.kind == "pip"}
     base = {pin.name: pin.version for pin in locked if pin.kind == "provided"}
     provided = {canonical(name) for pin in locked if pin.kind == "conda" for name in pin.provides}
     conda_folders = set(by_conda)
     wrong: list[str] = []
     seen: dict[str, str] = {}
-    for one in there:
-        if one.name is None:
-            wrong.append(f"{os.path.basename(one.folder)} has no metadata")
+    for package in installed:
+        if package.name is None:
+            wrong.append(f"{os.path.basename(package.folder)} has no metadata")
             continue
-        if one.name in seen and one.name in base:
+        if package.name in seen and package.name in base:
             continue  # the base's own, behind what replaces it
-        if one.name in seen:
-            wrong.append(f"{one.name} is there twice: {seen[one.name]} and {one.version}")
-        seen[one.name] = one.version
-        if one.name in wanted:
-            if wanted[one.name] and not same_version(wanted[one.name], one.version):
-                wrong.append(f"{one.name} is {one.version}, locked is {wanted[one.name]}")
-        elif one.name in base:
-            if not same_version(base[one.name], one.version):
-                wrong.append(f"the base's {one.name} is {one.version}, and was {base[one.name]} when it was locked")
+        if package.name in seen:
+            wrong.append(f"{package.name} is there twice: {seen[package.name]} and {package.version}")
+        seen[package.name] = package.version
+        if package.name in expected:
+            if expected[package.name] and not same_version(expected[package.name], package.version):
+                wrong.append(f"{package.name} is {package.version}, locked is {expected[package.name]}")
+        elif package.name in base:
+            if not same_version(base[package.name], package.version):
+                wrong.append(
+                    f"the base's {package.name} is {package.version}, and was {base[package.name]} when it was locked"
+                )
         elif (
-            one.name not in (*provided, *TOOLS, project)
-            and one.installer != "conda"
-            and one.folder not in conda_folders
+            package.name not in (*provided, *TOOLS, project)
+            and package.installer != "conda"
+            and package.folder not in conda_folders
         ):
-            wrong.append(f"{one.name} {one.version} isn't locked")
-    wrong += [f"{name} {version} is missing" for name, version in {**base, **wanted}.items() if name not in seen]
+            wrong.append(f"{package.name} {package.version} isn't locked")
+    wrong += [f"{name} {version} is missing" for name, version in {**base, **expected}.items() if name not in seen]
     return sorted(wrong)
 
 
 def targets_of(tags: Iterable[str]) -> tuple[set[str], set[str]]:
     """The Pythons with their ABI, and the processors, of a wheel's tags: {"cp311-cp311"} and {"x86_64"}."""
-    kinds, found = ("x86_64", "aarch64", "arm64", "universal2"), (set(), set())  # type: tuple[set[str], set[str]]
+    kinds, targets = ("x86_64", "aarch64", "arm64", "universal2"), (set(), set())  # type: tuple[set[str], set[str]]
     for python, abi, places in (tag.split("-") for tag in tags if tag.count("-") == 2):
-        found[0].update(f"{one}-{other}" for one in python.split(".") for other in abi.split("."))
-        found[1].update(next(filter(place.endswith, kinds), "any") for place in places.split("."))
-    return found
+        targets[0].update(f"{python_tag}-{abi_tag}" for python_tag in python.split(".") for abi_tag in abi.split("."))
+        targets[1].update(next(filter(place.endswith, kinds), "any") for place in places.split("."))
+    return targets
 
 
-def other_wheels(lock: dict[str, Any], there: Sequence[Installed]) -> list[str]:
-    """Which distributions are from a wheel for another Python, ABI or processor than the locked file."""
-    files, wrong = {one["name"]: one["artifacts"][0]["file"] for one in lock.get("pip", ()) if one.get("artifacts")}, []
-    for one in there:
-        own = re.findall(r"^Tag: *(\S+)", one.distribution.read_text("WHEEL") or "", re.MULTILINE)
-        file = files.get(one.name or "", "")
+def other_wheels(lock: dict[str, Any], installed: Sequence[Installed]) -> list[str]:
+    """List the distributions from a wheel for another Python, ABI or processor than the locked file."""
+    files, wrong = {pin["name"]: pin["artifacts"][0]["file"] for pin in lock.get("pip", ()) if pin.get("artifacts")}, []
+    for package in installed:
+        own = re.findall(r"^Tag: *(\S+)", package.distribution.read_text("WHEEL") or "", re.MULTILINE)
+        file = files.get(package.name or "", "")
         pairs = zip(targets_of(own), targets_of(["-".join(file[:-4].split("-")[-3:])]))
         if (
             own
             and file.endswith(".whl")
-            and one.installer != "conda"
+            and package.installer != "conda"
             and not all(mine & right for mine, right in pairs)
         ):
-            wrong.append(f"{one.name} is built for {own[0]}, locked is {file}")
+            wrong.append(f"{package.name} is built for {own[0]}, locked is {file}")
     return wrong
 
 
@@ -84,27 +86,35 @@ def record_digest(text: str) -> str:
     wheel's."""
     added = r"\.\./|/|[^/]+\.dist-info/(RECORD|INSTALLER|REQUESTED|direct_url\.json|uv_)"
     rows = [row[:2] for row in csv.reader(text.splitlines()) if len(row) == 3 and row[1].startswith("sha256=")]
-    kept = sorted("%s %s\n" % (path, digest) for path, digest in rows if not re.match(added, path))
-    return "sha256:" + hashlib.sha256("".join(kept).encode("utf-8", "surrogateescape")).hexdigest()
+    retained = sorted("%s %s\n" % (path, digest) for path, digest in rows if not re.match(added, path))
+    return "sha256:" + hashlib.sha256("".join(retained).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def other_records(config: dict[str, Any], there: Sequence[Installed]) -> tuple[int, list[str]]:
-    """How many distributions have a RECORD that is known by the locked wheel, and which have another one."""
+def other_records(config: dict[str, Any], installed: Sequence[Installed]) -> tuple[int, list[str]]:
+    """Count the distributions whose locked wheel's RECORD is known, and list those with another one."""
     known, locked = config.get("records") or {}, config["lock"].get("pip", ())
-    right = {one["name"]: known.get(one["artifacts"][0]["sha256"]) for one in locked if one.get("artifacts")}
-    mine = [(one, right[one.name]) for one in there if right.get(one.name) and one.installer != "conda"]
-    wrong = [one for one, digest in mine if record_digest(one.distribution.read_text("RECORD") or "") != digest]
-    return len(mine), [f"{one.name} {one.version} is another build than the locked wheel's: RECORD" for one in wrong]
+    right = {pin["name"]: known.get(pin["artifacts"][0]["sha256"]) for pin in locked if pin.get("artifacts")}
+    mine = [
+        (package, right[package.name])
+        for package in installed
+        if right.get(package.name) and package.installer != "conda"
+    ]
+    wrong = [
+        package for package, digest in mine if record_digest(package.distribution.read_text("RECORD") or "") != digest
+    ]
+    return len(mine), [
+        f"{package.name} {package.version} is another build than the locked wheel's: RECORD" for package in wrong
+    ]
 
 
 def compare_conda(locked: Sequence[Pin], records: Sequence[dict[str, Any]]) -> list[str]:
-    """What differs between the conda half of a lock and conda-meta."""
-    wanted = {pin.name: pin for pin in locked if pin.kind == "conda"}
+    """List the differences between the conda half of a lock and conda-meta."""
+    expected = {pin.name: pin for pin in locked if pin.kind == "conda"}
     wrong, seen = [], set()
     for record in records:
         name, version, build = record.get("name", ""), record.get("version", ""), record.get("build")
         seen.add(name)
-        pin = wanted.get(name)
+        pin = expected.get(name)
         if record.get("damaged"):
             wrong.append(f"conda-meta's record of {name} is damaged")
         elif pin is None:
@@ -113,7 +123,7 @@ def compare_conda(locked: Sequence[Pin], records: Sequence[dict[str, Any]]) -> l
             wrong.append(
                 "conda's {} is {} {}, locked is {} {}".format(name, version, build, pin.version, pin.build or "")
             )
-    wrong += [f"conda's {pin.name} {pin.version} is missing" for pin in wanted.values() if pin.name not in seen]
+    wrong += [f"conda's {pin.name} {pin.version} is missing" for pin in expected.values() if pin.name not in seen]
     return sorted(wrong)
 
 
@@ -121,19 +131,24 @@ def compare_conda(locked: Sequence[Pin], records: Sequence[dict[str, Any]]) -> l
 def static_distributions(ctx: Context) -> Outcome:
     """What is installed is what is locked, name by name and version by version."""
     locked = pins(ctx.lock)
-    there, records = distributions(own_paths()), conda_records(sys.prefix)
+    installed, records = distributions(own_paths()), conda_records(sys.prefix)
     folders = {
         os.path.join(sys.prefix, os.path.dirname(name))
         for record in records
         for name in record.get("files", ())
         if name.endswith((".dist-info/METADATA", ".egg-info/PKG-INFO"))
     }
-    wrong = compare_distributions(locked, there, folders, ctx.config.get("project"))
+    wrong = compare_distributions(locked, installed, folders, ctx.config.get("project"))
     has_conda = records or any(pin.kind == "conda" for pin in locked)
     wrong += compare_conda(locked, () if "base" in ctx.config else records) if has_conda else []
-    compared, others = other_records(ctx.config, there)
-    wrong += other_wheels(ctx.lock, there) + others
-    details = {"distributions": len(there), "conda": len(records), "locked": len(locked), "differences": wrong[:100]}
+    compared, other_builds = other_records(ctx.config, installed)
+    wrong += other_wheels(ctx.lock, installed) + other_builds
+    details = {
+        "distributions": len(installed),
+        "conda": len(records),
+        "locked": len(locked),
+        "differences": wrong[:100],
+    }
     details["records_compared"] = compared
     if wrong:
         remedy = "install the environment again from its lock: envspec install, or pip install --require-hashes"

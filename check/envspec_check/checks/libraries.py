@@ -19,15 +19,15 @@ def static_import(ctx: Context) -> Outcome:
 def static_torch(ctx: Context) -> Outcome:
     """The torch that is imported is the locked one, of the target's CUDA and from the environment."""
     torch, pin, wrong = ctx.torch, locked_torch(ctx.lock), []
-    version, cuda, wanted = str(torch.__version__), torch.version.cuda, ctx.target.get("cuda")
+    version, cuda, expected = str(torch.__version__), torch.version.cuda, ctx.target.get("cuda")
     if pin is None:
         raise Skip("the target locks no torch")
     # Conda's builds have no local part in their version; those from PyPI say +cu128 though their file doesn't.
     exact = "+" in pin.version
     if not same_version(pin.version, version if exact else version.partition("+")[0]):
         wrong.append(f"torch is {version}, locked is {pin.version}")
-    if (numbers(cuda)[:2] if cuda else None) != (numbers(wanted)[:2] if wanted else None):
-        wrong.append(f"torch is built for {cuda_words(cuda)}, the target for {cuda_words(wanted)}")
+    if (numbers(cuda)[:2] if cuda else None) != (numbers(expected)[:2] if expected else None):
+        wrong.append(f"torch is built for {cuda_words(cuda)}, the target for {cuda_words(expected)}")
     if not is_within(os.path.realpath(torch.__file__), own_roots()) and not is_within(torch.__file__, own_roots()):
         wrong.append(f"torch is imported from {os.path.dirname(torch.__file__)}, outside the environment")
     details = {"version": version, "cuda": cuda, "locked": pin.version, "file": torch.__file__}

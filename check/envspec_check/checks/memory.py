@@ -30,10 +30,10 @@ def measure(torch: Any, device: str) -> Held:
         torch.cuda.synchronize()
         return Held(int(torch.cuda.memory_allocated()), 0)
     # by type: asking an object what it is may run its code
-    found = [one for one in gc.get_objects() if issubclass(type(one), torch.Tensor)]
+    tensors = [instance for instance in gc.get_objects() if issubclass(type(instance), torch.Tensor)]
     pages = read_text("/proc/self/statm").split()
     return Held(
-        sum(one.numel() * one.element_size() for one in found if one.device.type == "cpu"),
+        sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor.device.type == "cpu"),
         int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if len(pages) > 1 else 0,
     )
 
@@ -44,12 +44,12 @@ def growth(first: Held, last: Held, steps: int) -> Dict[str, float]:
 
 
 def leak(first: Held, last: Held, steps: int) -> str | None:
-    """What to say of memory that grows from step to step; None where it doesn't, or the steps are too few to tell."""
+    """Describe memory that grows from step to step; None where it doesn't, or the steps are too few to tell."""
     if steps < LEAST_STEPS:
         return None
     grew = growth(first, last, steps)
     for kind, limit in (("tensors", TENSOR_BYTES), ("process", PROCESS_BYTES)):
         if grew[kind] > limit:
-            told = "memory grows from step to step: by %.0f KiB a step over %d steps (%s)"
-            return told % (grew[kind] / 1024, steps, "held by tensors" if kind == "tensors" else "of the process")
+            reason = "memory grows from step to step: by %.0f KiB a step over %d steps (%s)"
+            return reason % (grew[kind] / 1024, steps, "held by tensors" if kind == "tensors" else "of the process")
     return None

@@ -27,11 +27,14 @@ def operators_channels_last(ctx: Context) -> Outcome:
     last = torch.channels_last
     result = model.to(ctx.device, memory_format=last)(images.to(ctx.device).contiguous(memory_format=last))
     right = exact(images.double())
-    for one in (result, right):
-        one.square().mean().backward()
-    pairs = [(result, right), *((one.grad, other.grad) for one, other in zip(model.parameters(), exact.parameters()))]
+    for output in (result, right):
+        output.square().mean().backward()
+    pairs = [
+        (result, right),
+        *((weights.grad, other.grad) for weights, other in zip(model.parameters(), exact.parameters())),
+    ]
     # A bias before a normalisation has no gradient but rounding.
-    errors = [farthest(torch, one, other) for one, other in pairs if float(other.detach().abs().max()) > 1e-9]
+    errors = [farthest(torch, value, other) for value, other in pairs if float(other.detach().abs().max()) > 1e-9]
     details = {"errors": errors, "tolerance": TOLERANCES["fp32"]}
     if not max(errors) <= TOLERANCES["fp32"]:
         return failed(f"with channels last results differ by {max(errors):.2g} from float64's", REMEDY, details=details)
@@ -40,9 +43,9 @@ def operators_channels_last(ctx: Context) -> Outcome:
     return passed(details=details)
 
 
-def size_and_keep(sizes: List[int], one: Any) -> Any:
-    sizes.append(one.numel() * one.element_size())
-    return one
+def size_and_keep(sizes: List[int], tensor: Any) -> Any:
+    sizes.append(tensor.numel() * tensor.element_size())
+    return tensor
 
 
 @check("operators.checkpoint")
@@ -56,8 +59,8 @@ def operators_checkpoint(ctx: Context) -> Outcome:
     model, rows = torch.nn.Sequential(*layers).to(ctx.device), torch.randn(16, 24)
     calls: List[int] = []
     model.register_forward_pre_hook(lambda *_: calls.append(1))  # computing again stops before the end of the part
-    found: Dict[str, List[Any]] = {}
-    kept: Dict[str, int] = {}
+    results: Dict[str, List[Any]] = {}
+    saved: Dict[str, int] = {}
     for how in ("plain", "kept out", "reentrant"):
         torch.manual_seed(ctx.seed)
         model.zero_grad()
@@ -65,17 +68,17 @@ def operators_checkpoint(ctx: Context) -> Outcome:
         given = rows.clone().to(ctx.device).requires_grad_()
         sizes: List[int] = []
         keep = functools.partial(size_and_keep, sizes)
-        with torch.autograd.graph.saved_tensors_hooks(keep, lambda one: one):
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
             result = model(given) if how == "plain" else again(model, given, use_reentrant=how == "reentrant")
-        kept[how] = sum(sizes)
+        saved[how] = sum(sizes)
         result.square().mean().backward()
-        found[how] = [exactly(result), *(exactly(one.grad) for one in (given, *model.parameters()))]
+        results[how] = [exactly(result), *(exactly(tensor.grad) for tensor in (given, *model.parameters()))]
         if len(calls) != (1 if how == "plain" else 2):
-            told = "an activation checkpoint computed its part %d times, not twice" % len(calls)
-            return failed(told, REMEDY)
-    errors = [farthest(torch, one, right) for how in found for one, right in zip(found[how], found["plain"])]
-    details = {"errors": errors, "tolerance": TOLERANCES["fp32"], "kept_bytes": kept}
-    if not max(kept["kept out"], kept["reentrant"]) < kept["plain"] / 2:
+            reason = "an activation checkpoint computed its part %d times, not twice" % len(calls)
+            return failed(reason, REMEDY)
+    errors = [farthest(torch, value, right) for how in results for value, right in zip(results[how], results["plain"])]
+    details = {"errors": errors, "tolerance": TOLERANCES["fp32"], "kept_bytes": saved}
+    if not max(saved["kept out"], saved["reentrant"]) < saved["plain"] / 2:
         return failed("an activation checkpoint keeps its part's activations all the same", REMEDY, details=details)
     if not max(errors) <= TOLERANCES["fp32"]:
         return failed(f"gradients by activation checkpoints differ by {max(errors):.2g}", REMEDY, details=details)

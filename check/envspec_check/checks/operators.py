@@ -49,18 +49,18 @@ OPERATORS = {
 }
 
 
-def farthest(torch: Any, one: Any, exact: Any) -> float:
+def farthest(torch: Any, result: Any, exact: Any) -> float:
     """The largest difference as a share of the largest value; infinite where a value is no number."""
-    one = one.detach().to("cpu", torch.float64)
-    if one.shape != exact.shape or not bool(torch.isfinite(one).all()):
+    result = result.detach().to("cpu", torch.float64)
+    if result.shape != exact.shape or not bool(torch.isfinite(result).all()):
         return math.inf
-    return float((one - exact).abs().max() / exact.abs().max())
+    return float((result - exact).abs().max() / exact.abs().max())
 
 
-def share_off(torch: Any, one: Any, exact: Any) -> float:
-    """By which share a result is too large or too small as a whole: roundings go both ways, a wrong factor doesn't."""
-    one, exact = one.detach().to("cpu", torch.float64), exact.detach()
-    return abs(float((one * exact).sum() / exact.square().sum()) - 1.0)
+def share_off(torch: Any, result: Any, exact: Any) -> float:
+    """Give the share by which a whole result is too large or small: roundings go both ways, a wrong factor doesn't."""
+    result, exact = result.detach().to("cpu", torch.float64), exact.detach()
+    return abs(float((result * exact).sum() / exact.square().sum()) - 1.0)
 
 
 @contextlib.contextmanager
@@ -85,9 +85,9 @@ def operator(ctx: Context, name: str, precision: str) -> Outcome:
     function, inputs = OPERATORS[name](
         torch, lambda *shape: torch.randn(*shape, generator=made, dtype=torch.float64), ctx.quick
     )
-    short = [one.to(ctx.device, dtype).requires_grad_() for one in inputs]
+    short = [tensor.to(ctx.device, dtype).requires_grad_() for tensor in inputs]
     # The reference starts from the rounded inputs: what is measured is the operator, not the rounding of its inputs.
-    exact = [one.detach().to("cpu", torch.float64).requires_grad_() for one in short]
+    exact = [tensor.detach().to("cpu", torch.float64).requires_grad_() for tensor in short]
     with where_it_is(ctx, name, precision):
         result = function(*short)
         weights = torch.randn(result.shape, generator=made, dtype=torch.float64).to(dtype)
@@ -96,9 +96,9 @@ def operator(ctx: Context, name: str, precision: str) -> Outcome:
     reference.backward(weights.to(torch.float64))
     errors = {"result": farthest(torch, result, reference.detach())}
     shares = {"result": share_off(torch, result, reference)}
-    for index, (one, other) in enumerate(zip(short, exact)):
-        errors["gradient %d" % index] = farthest(torch, one.grad, other.grad)
-        shares["gradient %d" % index] = share_off(torch, one.grad, other.grad)
+    for index, (measured, right) in enumerate(zip(short, exact)):
+        errors["gradient %d" % index] = farthest(torch, measured.grad, right.grad)
+        shares["gradient %d" % index] = share_off(torch, measured.grad, right.grad)
     limit = TOLERANCES[precision]
     if precision == "bf16" and ctx.device == "cpu" and numbers(str(torch.__version__)) < (2, 1):
         limit = BF16_SUMS

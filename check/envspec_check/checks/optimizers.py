@@ -173,12 +173,12 @@ RULES: Tuple[Tuple[str, Rule, Tuple[Dict[str, Any], ...]], ...] = (
     ("Rprop", rprop, ({}, {"lr": 0.1, "etas": (0.4, 1.5), "step_sizes": (0.08, 0.2)})),
 )
 
-WAYS: Tuple[Dict[str, Any], ...] = ({}, {"foreach": False}, {"foreach": True}, {"fused": True})
-"""How an optimizer goes through its weights: as it likes, or in a way that not each has in each torch."""
+MODES: Tuple[Dict[str, Any], ...] = ({}, {"foreach": False}, {"foreach": True}, {"fused": True})
+"""The modes of an optimizer's loop over its weights: its own choice, or a mode that not every torch has."""
 
 
-def way_of(ctx: Context, kind: Any, options: Dict[str, Any]) -> List[float]:
-    """How far an optimizer moves each of WEIGHTS by its GRADIENTS."""
+def moves_by(ctx: Context, kind: Any, options: Dict[str, Any]) -> List[float]:
+    """Give the move of each of WEIGHTS by its GRADIENTS, as an optimizer makes it."""
     torch = ctx.torch
     weights = torch.nn.Parameter(torch.tensor(WEIGHTS, dtype=torch.float64, device=ctx.device))
     optimizer = kind([weights], **options)
@@ -188,9 +188,9 @@ def way_of(ctx: Context, kind: Any, options: Dict[str, Any]) -> List[float]:
     return [float(now) - was for now, was in zip(weights.detach().cpu(), WEIGHTS)]
 
 
-def off(found: Sequence[float], right: Sequence[float]) -> float:
+def off(values: Sequence[float], right: Sequence[float]) -> float:
     """The largest difference, as a share of the number it should be."""
-    return max(abs(one - other) / max(abs(other), 1e-12) for one, other in zip(found, right))
+    return max(abs(value - other) / max(abs(other), 1e-12) for value, other in zip(values, right))
 
 
 def optimizer_errors(ctx: Context) -> Iterator[Tuple[str, float]]:
@@ -198,15 +198,15 @@ def optimizer_errors(ctx: Context) -> Iterator[Tuple[str, float]]:
         kind = getattr(ctx.torch.optim, name)
         for options in settings:
             right = [rule(w, row, **options) - w for w, row in zip(WEIGHTS, GRADIENTS)]
-            for way in WAYS:
+            for mode in MODES:
                 try:
-                    found = way_of(ctx, kind, {**options, **way})
+                    result = moves_by(ctx, kind, {**options, **mode})
                 except (RuntimeError, TypeError, ValueError) as error:
-                    if any(word in str(error) for word in way):
+                    if any(word in str(error) for word in mode):
                         continue  # this torch doesn't have it for this optimizer, or on this device
                     raise
-                given = ", ".join("%s=%s" % item for item in {**options, **way}.items())
-                yield f"{name}({given})", off(found, right)
+                given = ", ".join("%s=%s" % setting for setting in {**options, **mode}.items())
+                yield f"{name}({given})", off(result, right)
     if hasattr(ctx.torch.optim, "Muon"):
         yield "Muon()", muon_error(ctx, {}, 0.1, 0.95, 1e-7, (3.4445, -4.775, 2.0315), 5, 1.0)
         names = ("weight_decay", "momentum", "eps", "ns_coefficients", "ns_steps")
@@ -221,7 +221,7 @@ def muon_error(
     ctx: Context, options: Dict[str, Any], decay: float, momentum: float, eps: float, by: Sequence[float], steps: int,
     share: float,
 ) -> float:  # fmt: skip
-    """How far Muon's way is from that on paper."""
+    """Measure the distance of Muon's steps from its rule on paper."""
     torch = ctx.torch
     rows = [[[0.5, -0.2], [0.1, 0.4]], [[-0.3, 0.8], [0.2, 0.1]], [[0.1, 0.1], [-0.6, 0.2]]]
     weights = torch.nn.Parameter(torch.ones(2, 2, device=ctx.device))
@@ -248,26 +248,26 @@ def clip_errors(torch: Any) -> Iterator[Tuple[str, float]]:
         size = max(map(abs, values)) if kind == math.inf else sum(abs(g) ** kind for g in values) ** (1 / kind)
         for most in (0.5, 100.0):
             weights.grad = torch.tensor(values)
-            found = torch.nn.utils.clip_grad_norm_([weights], most, norm_type=kind)
+            norm = torch.nn.utils.clip_grad_norm_([weights], most, norm_type=kind)
             right = [g * min(1.0, most / size) for g in values]
             name = f"clip_grad_norm_({most}, norm_type={kind})"
-            yield name, off([float(found), *weights.grad.tolist()], [size, *right])
+            yield name, off([float(norm), *weights.grad.tolist()], [size, *right])
     weights.grad = torch.tensor(values)
     torch.nn.utils.clip_grad_value_([weights], 2.0)
     yield "clip_grad_value_(2.0)", off(weights.grad.tolist(), [2.0, -2.0, 0.5, -0.25])
     model, swa = torch.nn.BatchNorm1d(1), importlib.import_module("torch.optim.swa_utils")
-    ways: List[Dict[str, Any]] = [{"use_buffers": True}, {"avg_fn": lambda old, new, _: 0.75 * old + 0.25 * new}]
+    averages: List[Dict[str, Any]] = [{"use_buffers": True}, {"avg_fn": lambda old, new, _: 0.75 * old + 0.25 * new}]
     if hasattr(swa, "get_ema_multi_avg_fn"):  # from torch 2.1
-        ways += [{"multi_avg_fn": swa.get_swa_multi_avg_fn()}, {"multi_avg_fn": swa.get_ema_multi_avg_fn(0.75)}]
-    averaged = [swa.AveragedModel(model, **options) for options in ways]
+        averages += [{"multi_avg_fn": swa.get_swa_multi_avg_fn()}, {"multi_avg_fn": swa.get_ema_multi_avg_fn(0.75)}]
+    averaged = [swa.AveragedModel(model, **options) for options in averages]
     for value in (1.0, 2.0, 6.0):
         model.weight.data.fill_(value)
         model.running_mean.fill_(value)
-        for one in averaged:
-            one.update_parameters(model)
-    means = [float(one.module.weight.detach()) for one in averaged]
-    yield "AveragedModel", off(means, [3.0, 0.75 * 1.25 + 1.5] * (len(ways) // 2))
-    yield "AveragedModel's buffers", off([float(one.module.running_mean) for one in averaged[:2]], [3.0, 6.0])
+        for average in averaged:
+            average.update_parameters(model)
+    means = [float(average.module.weight.detach()) for average in averaged]
+    yield "AveragedModel", off(means, [3.0, 0.75 * 1.25 + 1.5] * (len(averages) // 2))
+    yield "AveragedModel's buffers", off([float(average.module.running_mean) for average in averaged[:2]], [3.0, 6.0])
     model(torch.tensor([[3.0], [4.0]]))  # which is to be forgotten
     swa.update_bn([torch.tensor([[1.0], [5.0]]), torch.tensor([[2.0], [8.0]])], model)
     yield "update_bn", off([float(model.running_mean), float(model.running_var)], [4.0, 13.0])
@@ -320,24 +320,24 @@ def schedule_errors(ctx: Context) -> Iterator[Tuple[str, float]]:
 
     for name, make, rate in schedule_cases(torch.optim.lr_scheduler):
         made = optimizer()
-        schedule, found = make(made), []
+        schedule, rates = make(made), []
         for at in range(12):
-            found.append(made.param_groups[0]["lr"])
+            rates.append(made.param_groups[0]["lr"])
             made.step()
             schedule.step()
             if at == 5:  # another goes on from what this one saved
-                kept, rate_of_now, made = schedule.state_dict(), made.state_dict(), optimizer()
+                saved, rate_of_now, made = schedule.state_dict(), made.state_dict(), optimizer()
                 schedule = make(made)
                 made.load_state_dict(rate_of_now)
-                schedule.load_state_dict(kept)
-        yield name, off(found, [rate(step) for step in range(12)])
+                schedule.load_state_dict(saved)
+        yield name, off(rates, [rate(step) for step in range(12)])
     yield from rate_errors(ctx)
 
 
 def on_paper(errors: Iterator[Tuple[str, float]], what: str) -> Outcome:
-    found = dict(errors)
-    wrong = ["%s by %.2g" % (name, error) for name, error in found.items() if not error <= LIMITS.get(name, LIMIT)]
-    details = {"errors": found, "limit": LIMIT}
+    by_name = dict(errors)
+    wrong = ["%s by %.2g" % (name, error) for name, error in by_name.items() if not error <= LIMITS.get(name, LIMIT)]
+    details = {"errors": by_name, "limit": LIMIT}
     if wrong:
         reason = f"{what} differs from that on paper, as a share of it: {some(wrong)}"
         return failed(reason, "something patches torch.optim, or this torch is wrong: report it", details=details)

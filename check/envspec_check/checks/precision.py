@@ -23,10 +23,10 @@ SHORT_REMEDY = "train in float32 until this torch is replaced, and see the opera
 def computed_types(model: Any, torch: Any) -> Dict[str, List[str]]:
     """The types in which a model's layers give their results from now on, by the kind of layer; it fills as they are
     called."""
-    found: Dict[str, List[str]] = {}
+    by_kind: Dict[str, List[str]] = {}
 
     def note(layer: Any, _: Any, result: Any) -> None:
-        types = found.setdefault(type(layer).__name__, [])
+        types = by_kind.setdefault(type(layer).__name__, [])
         name = str(result.dtype).replace("torch.", "")
         if name not in types:
             types.append(name)
@@ -34,7 +34,7 @@ def computed_types(model: Any, torch: Any) -> Dict[str, List[str]]:
     for layer in model.modules():
         if isinstance(layer, (torch.nn.Linear, torch.nn.Conv2d, torch.nn.Conv3d)):
             layer.register_forward_hook(note)
-    return found
+    return by_kind
 
 
 def beside_fp32(ctx: Context, precision: str) -> Tuple[Dict[str, Any], List[float]]:
@@ -45,7 +45,7 @@ def beside_fp32(ctx: Context, precision: str) -> Tuple[Dict[str, Any], List[floa
     types = computed_types(short.model, ctx.torch)
     short.run(FEW)
     whole.run(FEW)
-    differs = [abs(one - other) / max(abs(other), 1e-12) for one, other in zip(short.losses, whole.losses)]
+    differs = [abs(loss - other) / max(abs(other), 1e-12) for loss, other in zip(short.losses, whole.losses)]
     worst, limit = max(differs), NEAR[precision]
     details = {"types": types, "beside_fp32": worst, "near": limit}
     other = sorted(
@@ -66,21 +66,23 @@ by up to 6e-4, 4e-2 and 3e-3."""
 
 
 def beside_float64(ctx: Context, name: str) -> Dict[str, float]:
-    """How far a workload's losses and gradients are from float64's at the worst, each step from the same weights and
-    the same batch, all in bfloat16."""
+    """Measure how far a workload's losses and gradients are from float64's at the worst, each step from the same
+    weights and the same batch, all in bfloat16."""
     torch, steps = ctx.torch, 2 if ctx.quick else 4
     made = Training(name, steps, ctx.seed, ctx.device, "pure bf16", dropout=False)
-    one, exact = Trainer(made), Trainer(replace(made, device="cpu", precision="fp64"))
+    short, exact = Trainer(made), Trainer(replace(made, device="cpu", precision="fp64"))
     worst = dict.fromkeys(PURE, 0.0)
-    for batch in one.workload.batches(ctx.seed, 0, steps, one.workload.batch, False):
-        exact.model.load_state_dict({name: kept.detach().cpu() for name, kept in one.model.state_dict().items()})
+    for batch in short.workload.batches(ctx.seed, 0, steps, short.workload.batch, False):
+        exact.model.load_state_dict(
+            {name: weights.detach().cpu() for name, weights in short.model.state_dict().items()}
+        )
         batch = {key: rows.bfloat16() if rows.is_floating_point() else rows for key, rows in batch.items()}
-        loss, right = one.gradients(batch), exact.gradients(batch)
-        pairs = [pair for pair in zip(one.model.parameters(), exact.model.parameters()) if pair[1].grad is not None]
+        loss, right = short.gradients(batch), exact.gradients(batch)
+        pairs = [pair for pair in zip(short.model.parameters(), exact.model.parameters()) if pair[1].grad is not None]
         mine, theirs = (torch.cat([exactly(pair[at].grad).flatten() for pair in pairs]) for at in (0, 1))
-        found = (abs(float(loss) / float(right) - 1), far(mine, theirs), share_off(torch, mine, theirs))
-        worst = {key: max(before, now) for (key, before), now in zip(worst.items(), found)}
-        one.update()
+        apart = (abs(float(loss) / float(right) - 1), far(mine, theirs), share_off(torch, mine, theirs))
+        worst = {key: max(before, now) for (key, before), now in zip(worst.items(), apart)}
+        short.update()
     return worst
 
 
@@ -98,8 +100,8 @@ def training_pure_bf16(ctx: Context) -> Outcome:
             return skipped("torch %s hasn't all of it in bfloat16 on CPUs" % ctx.torch.__version__)
         raise
     details = {"errors": errors, "limits": PURE}
-    for name, found in errors.items():
-        for what, error in found.items():
+    for name, by_part in errors.items():
+        for what, error in by_part.items():
             if not error <= PURE[what]:
                 reason = "in bfloat16 alone the %s of %s differs from float64's by %.2g; %.2g is allowed"
                 return failed(reason % (what, name, error, PURE[what]), SHORT_REMEDY, details=details)

@@ -36,7 +36,7 @@ def input_of(torch: Any, word: str, device: str, dtype: Any) -> Any:
     """A tensor by its word: `i` and its numbers; else its kind and its shape, as `x2,3`. Waves are x, y, w; l are
     logarithms of shares, p shares, s signs; c5 are classes below 5, n5 multiples of 5."""
     kind, (most, _, shape) = word[0], word[1:].rpartition(":")
-    sizes = [int(one) for one in shape.split(",")]
+    sizes = [int(size) for size in shape.split(",")]
     if kind == "i":
         return torch.tensor(sizes, device=device)
     at = torch.arange(math.prod(sizes))
@@ -53,11 +53,11 @@ class Lacking(Exception):
     """This torch has no such name, or the name no such argument."""
 
 
-def build(place: Any, text: str, *first: Any, read: Callable[[Any], Any] = lambda found: found) -> Any:
-    """What a call gives that a row has as text: its arguments are literals, and come after the first ones."""
+def build(place: Any, text: str, *first: Any, read: Callable[[Any], Any] = lambda value: value) -> Any:
+    """Make the call that a row has as text: its arguments are literals, and come after the first ones."""
     call: Any = ast.parse(text, mode="eval").body
-    own = [read(ast.literal_eval(one)) for one in call.args]
-    named = {str(one.arg): read(ast.literal_eval(one.value)) for one in call.keywords}
+    own = [read(ast.literal_eval(argument)) for argument in call.args]
+    named = {str(keyword.arg): read(ast.literal_eval(keyword.value)) for keyword in call.keywords}
     if not hasattr(place, call.func.id):
         raise Lacking(text)
     try:
@@ -68,12 +68,12 @@ def build(place: Any, text: str, *first: Any, read: Callable[[Any], Any] = lambd
         raise
 
 
-def flatten(torch: Any, found: Any) -> Any:
+def flatten(torch: Any, result: Any) -> Any:
     """All numbers of tensors, which may lie in tuples, and their shapes."""
-    if isinstance(found, (tuple, list)):
-        return torch.cat([flatten(torch, one) for one in found if one is not None])
-    found = found if found.is_floating_point() else found.double()
-    return torch.cat([found.flatten(), found.new_tensor(found.shape)])
+    if isinstance(result, (tuple, list)):
+        return torch.cat([flatten(torch, part) for part in result if part is not None])
+    result = result if result.is_floating_point() else result.double()
+    return torch.cat([result.flatten(), result.new_tensor(result.shape)])
 
 
 def answer(torch: Any, row: str, device: str, dtype: Any) -> Tuple[float, float]:
@@ -84,15 +84,15 @@ def answer(torch: Any, row: str, device: str, dtype: Any) -> Tuple[float, float]
     pairs = (word.partition("=") for word in more.split())
     options = {name: put(value).detach() if value[0] in "xp" else ast.literal_eval(value) for name, _, value in pairs}
 
-    def read(found: Any) -> Any:
-        return torch.tensor(found, device=device, dtype=dtype) if isinstance(found, list) else found
+    def read(value: Any) -> Any:
+        return torch.tensor(value, device=device, dtype=dtype) if isinstance(value, list) else value
 
     if hasattr(torch.nn, text.partition("(")[0]):
         layer = build(torch.nn, text, read=read).to(device, dtype)
         parameters = list(layer.parameters())
         with torch.no_grad():
-            for at, one in enumerate(parameters):
-                one.copy_(0.6 * spread(torch, one.numel(), 2.0 + at, 0.9).reshape(one.shape))
+            for at, parameter in enumerate(parameters):
+                parameter.copy_(0.6 * spread(torch, parameter.numel(), 2.0 + at, 0.9).reshape(parameter.shape))
         flat = flatten(torch, layer(*inputs, **options))
     else:
         layer, flat = None, flatten(torch, build(torch.nn.functional, text, *inputs, read=read))
@@ -102,7 +102,7 @@ def answer(torch: Any, row: str, device: str, dtype: Any) -> Tuple[float, float]
     if layer is not None:
         with torch.no_grad():  # one that is only used may take another path
             results = torch.cat([results, flatten(torch, layer.eval()(*inputs, **options))])
-    grads = [one.grad.flatten() for one in (*inputs, *parameters) if one.grad is not None]
+    grads = [tensor.grad.flatten() for tensor in (*inputs, *parameters) if tensor.grad is not None]
     return weighted_sum(torch, results), weighted_sum(torch, torch.cat(grads) if grads else results[:0])
 
 
@@ -117,20 +117,20 @@ def move(torch: Any, text: str, device: str) -> float:
     optimizer = build(torch.optim, text, groups)
 
     def loss() -> Any:
-        found = torch.cat([one.flatten() for one in weights])
-        total = (pull * found + 0.5 * (found - 0.3) ** 4).sum()
-        for one, slope in zip(weights, torch.autograd.grad(total, weights)):
-            one.grad = slope.to_sparse() if text.startswith("Sparse") else slope
+        flat = torch.cat([weight.flatten() for weight in weights])
+        total = (pull * flat + 0.5 * (flat - 0.3) ** 4).sum()
+        for weight, slope in zip(weights, torch.autograd.grad(total, weights)):
+            weight.grad = slope.to_sparse() if text.startswith("Sparse") else slope
         return total
 
     for at in range(6):
         if optimizer.step(loss) is None:
             return math.inf
         if at == 2:
-            kept, optimizer = optimizer.state_dict(), build(torch.optim, text, groups)
-            optimizer.load_state_dict(kept)
-    means = [one["ax"] for one in optimizer.state.values() if "ax" in one]  # ASGD's, which it doesn't step by
-    return weighted_sum(torch, torch.cat([one.flatten() for one in (*weights, *means)]))
+            saved, optimizer = optimizer.state_dict(), build(torch.optim, text, groups)
+            optimizer.load_state_dict(saved)
+    means = [state["ax"] for state in optimizer.state.values() if "ax" in state]  # ASGD's, which it doesn't step by
+    return weighted_sum(torch, torch.cat([tensor.flatten() for tensor in (*weights, *means)]))
 
 
 def rates(torch: Any, text: str) -> float:
@@ -142,29 +142,29 @@ def rates(torch: Any, text: str) -> float:
         return optimizer, build(torch.optim.lr_scheduler, text, optimizer)
 
     optimizer, schedule = begin()
-    found: List[float] = []
+    values: List[float] = []
     for at in range(12):
-        found += [group[name] for group in optimizer.param_groups for name in ("lr", "momentum")]
+        values += [group[name] for group in optimizer.param_groups for name in ("lr", "momentum")]
         optimizer.step()
         schedule.step(*([0.95**at] if text.startswith("ReduceLROnPlateau") else []))
         if at == 5:
-            kept = optimizer.state_dict(), schedule.state_dict()
+            saved = optimizer.state_dict(), schedule.state_dict()
             optimizer, schedule = begin()
-            optimizer.load_state_dict(kept[0])
-            schedule.load_state_dict(kept[1])
-    return weighted_sum(torch, torch.tensor(found, dtype=torch.float64))
+            optimizer.load_state_dict(saved[0])
+            schedule.load_state_dict(saved[1])
+    return weighted_sum(torch, torch.tensor(values, dtype=torch.float64))
 
 
 def errors(rows: str, computed: Callable[[str], Any]) -> Iterator[Tuple[str, float]]:
-    """Each row, and how far it is from its answer. Rows with names or arguments that this torch hasn't are left out."""
+    """Yield each row with its distance from its answer, but for rows with names or arguments that this torch lacks."""
     for line in rows.strip().splitlines():
         row, _, numbers = line.rpartition(" = ")
         try:
-            found = computed(row)
+            result = computed(row)
         except Lacking:
             continue
-        pairs = zip(found if isinstance(found, tuple) else (found,), map(float, numbers.split()))
-        far = [abs(one - right) / max(1.0, abs(right)) for one, right in pairs]
+        pairs = zip(result if isinstance(result, tuple) else (result,), map(float, numbers.split()))
+        far = [abs(value - right) / max(1.0, abs(right)) for value, right in pairs]
         yield row, max(far) if all(map(math.isfinite, far)) else math.inf
 
 
@@ -182,8 +182,8 @@ def operators_recorded(ctx: Context) -> Outcome:
     torch = ctx.torch
     torch.set_num_threads(1)  # the tensors are tiny
     exact_fp32(torch)
-    found: Dict[str, float] = dict(errors(ANSWERS, lambda row: answer(torch, row, ctx.device, torch.float32)))
-    wrong = ["%s is off by %.2g" % (row, far) for row, far in found.items() if not far <= LIMIT]
-    details = {"answers": len(found), "error": max(found.values()), "limit": LIMIT, "wrong": wrong}
+    distances: Dict[str, float] = dict(errors(ANSWERS, lambda row: answer(torch, row, ctx.device, torch.float32)))
+    wrong = ["%s is off by %.2g" % (row, far) for row, far in distances.items() if not far <= LIMIT]
+    details = {"answers": len(distances), "error": max(distances.values()), "limit": LIMIT, "wrong": wrong}
     remedy = "something patches torch, or this torch is wrong on this machine: try another version, and report it"
     return failed(some(wrong, 3), remedy, details=details) if wrong else passed(details=details)

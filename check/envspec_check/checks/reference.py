@@ -54,23 +54,23 @@ class Rule(NamedTuple):
             if group["momentum"]:
                 gradient = state["buffer"] = group["momentum"] * state["buffer"] + gradient if state else gradient
             return weights - rate * gradient
-        one, two = group["betas"]
+        beta1, beta2 = group["betas"]
         first, second = state.get("first", 0.0), state.get("second", 0.0)
-        state["first"] = first = one * first + (1 - one) * gradient
-        state["second"] = second = two * second + (1 - two) * gradient * gradient
-        size = (second / (1 - two**step)).sqrt() + group["eps"]
-        return weights * (1 - rate * group["weight_decay"]) - rate * first / (1 - one**step) / size
+        state["first"] = first = beta1 * first + (1 - beta1) * gradient
+        state["second"] = second = beta2 * second + (1 - beta2) * gradient * gradient
+        size = (second / (1 - beta2**step)).sqrt() + group["eps"]
+        return weights * (1 - rate * group["weight_decay"]) - rate * first / (1 - beta1**step) / size
 
 
 def device_class(ctx: Context) -> str:
-    """What a limit is set for: CPUs, or GPUs of one compute capability."""
+    """Name the class of devices that a limit is set for: CPUs, or GPUs of one compute capability."""
     return "sm_%d%d" % tuple(ctx.torch.cuda.get_device_capability()) if ctx.device == "cuda" else "cpu"
 
 
-def far(one: Any, exact: Any, least: float = 0.0, rounding: float = 0.0) -> float:
-    """How far a tensor is from another, as a share of that one's norm or of `least` where that is more. `rounding`:
-    what can't be told from nothing."""
-    difference = float((one - exact).norm())
+def far(tensor: Any, exact: Any, least: float = 0.0, rounding: float = 0.0) -> float:
+    """Measure a tensor's distance from another, as a share of that one's norm or of `least` where that is more.
+    `rounding`: the distance that counts as none."""
+    difference = float((tensor - exact).norm())
     if not math.isfinite(difference):
         return math.inf
     return max(0.0, difference - rounding) / max(float(exact.norm()), least, 1e-30)
@@ -89,14 +89,14 @@ class Pair:
     """A trainer on the device, and its reference."""
 
     def __init__(self, training: Training) -> None:
-        self.one, self.exact = Trainer(training), Trainer(replace(training, device="cpu", precision="fp64"))
+        self.own, self.exact = Trainer(training), Trainer(replace(training, device="cpu", precision="fp64"))
         for layer in self.exact.model.modules():
             if hasattr(layer, "recomputes"):
                 layer.recomputes = False
         self.follow_kinks()
         self.rules: Dict[str, Rule] = {}
-        groups = {id(weights): group for group in self.one.optimizer.param_groups for weights in group["params"]}
-        for name, weights in self.one.model.named_parameters():
+        groups = {id(weights): group for group in self.own.optimizer.param_groups for weights in group["params"]}
+        for name, weights in self.own.model.named_parameters():
             self.rules[name] = Rule(groups[id(weights)], {})
         self.moves = dict.fromkeys(self.rules, 0)
         self.worst: Errors = {}
@@ -105,7 +105,7 @@ class Pair:
         """Make the reference's ReLU take the device's side of naught where rounding alone decides it: of a hundred
         thousand values one is as near in some step, and half a gradient turns on it by right."""
         torch, theirs = the_torch(), dict(self.exact.model.named_modules())
-        for name, layer in self.one.model.named_modules():
+        for name, layer in self.own.model.named_modules():
             if isinstance(layer, torch.nn.ReLU):
                 sides: List[Any] = []
                 layer.register_forward_hook(functools.partial(keep_side, sides))
@@ -115,31 +115,33 @@ class Pair:
         self.worst[what] = max(self.worst.get(what, 0.0), error)
 
     def step(self, batch: Batch, at: int) -> None:
-        one, exact = self.one, self.exact
-        exact.model.load_state_dict({name: kept.detach().cpu() for name, kept in one.model.state_dict().items()})
-        before = {name: exactly(weights) for name, weights in one.model.named_parameters()}
-        loss, right = exactly(one.gradients(batch)), exact.gradients(batch)
+        own, exact = self.own, self.exact
+        exact.model.load_state_dict({name: weights.detach().cpu() for name, weights in own.model.state_dict().items()})
+        before = {name: exactly(weights) for name, weights in own.model.named_parameters()}
+        loss, right = exactly(own.gradients(batch)), exact.gradients(batch)
         self.note("loss", far(loss, right))
-        kept = dict(one.model.named_buffers())
+        buffers = dict(own.model.named_buffers())
         for name, buffer in exact.model.named_buffers():
-            if buffer.is_floating_point() and not the_torch().equal(exactly(kept[name]), buffer):  # masks are infinite
-                self.note("buffer", far(exactly(kept[name]), buffer, SMALL))
+            if buffer.is_floating_point() and not the_torch().equal(
+                exactly(buffers[name]), buffer
+            ):  # masks are infinite
+                self.note("buffer", far(exactly(buffers[name]), buffer, SMALL))
         pairs = dict(exact.model.named_parameters())
-        gradients = {name: exactly(weights.grad) for name, weights in one.model.named_parameters() if has(weights)}
+        gradients = {name: exactly(weights.grad) for name, weights in own.model.named_parameters() if has(weights)}
         self.note("missing gradient", float(set(gradients) != {name for name in pairs if has(pairs[name])}))
         whole = math.sqrt(sum(float(weights.grad.square().sum()) for weights in pairs.values() if has(weights)))
         for name in gradients:
             if has(pairs[name]):
                 self.note("gradient", far(gradients[name], pairs[name].grad, SMALL * whole))
-        one.update()
-        self.check_update(before, gradients, warm_up_and_cosine(at, one.training.steps))
+        own.update()
+        self.check_update(before, gradients, warm_up_and_cosine(at, own.training.steps))
 
     def check_update(self, before: Batch, gradients: Batch, share: float) -> None:
         """Clipping and the optimizer, by the device's own gradients: what is wrong with those was noted already."""
-        whole = math.sqrt(sum(float(one.square().sum()) for one in gradients.values()))
-        clip = self.one.training.clip or math.inf
+        whole = math.sqrt(sum(float(gradient.square().sum()) for gradient in gradients.values()))
+        clip = self.own.training.clip or math.inf
         clipped = min(1.0, clip / (whole + 1e-6))
-        for name, weights in self.one.model.named_parameters():
+        for name, weights in self.own.model.named_parameters():
             if name not in gradients:
                 continue
             now, taken = exactly(weights), exactly(weights.grad)
@@ -156,11 +158,11 @@ def has(weights: Any) -> bool:
 
 
 def compare(ctx: Context, name: str, steps: int, many: int) -> Iterator[Errors]:
-    """How far a workload's losses, gradients, buffers and updates are from those in float64 at the worst, after each
-    step: so many usual ones, and one with `many` samples in one go."""
+    """Yield how far a workload's losses, gradients, buffers and updates are from those in float64 at the worst, after
+    each step: `steps` usual ones, and one with `many` samples in one go."""
     made = Training(name, steps + 1, ctx.seed, ctx.device, "fp32", dropout=False, clip=CLIP)
     pair = Pair(made)
-    workload = pair.one.workload
+    workload = pair.own.workload
     for at, batch in enumerate(workload.batches(ctx.seed, 0, steps, workload.batch, False)):
         pair.step(batch, at)
         yield pair.worst
@@ -171,14 +173,14 @@ def compare(ctx: Context, name: str, steps: int, many: int) -> Iterator[Errors]:
 
 
 def lengths(ctx: Context, name: str) -> Tuple[int, int]:
-    """How many steps of a workload are compared, and with how many samples the one after those."""
+    """Give the number of compared steps of a workload, and the number of samples in the step after those."""
     if name in REFERENCE_ONLY:
         return 1, REFERENCE_ONLY[name].batch
     return (QUICK_STEPS if ctx.quick else STEPS), MANY
 
 
-def last(found: Iterator[Errors]) -> Errors:
-    return list(found)[-1]
+def last(errors: Iterator[Errors]) -> Errors:
+    return list(errors)[-1]
 
 
 @check("training.reference")
@@ -193,14 +195,14 @@ def training_reference(ctx: Context) -> Outcome:
 def judge(errors: Dict[str, Errors], kind: str, limit: Optional[float], about: Dict[str, Any]) -> Outcome:
     """Judge the errors of workloads on a class of device, whose limit may not be known."""
     details = {**about, "device": kind, "limit": limit, "errors": errors}
-    worst = max((error, name, what) for name, found in errors.items() for what, error in found.items())
-    told = "%s of %s differs from float64's by %.2g" % (worst[2], worst[1], worst[0])
+    worst = max((error, name, what) for name, by_part in errors.items() for what, error in by_part.items())
+    message = "%s of %s differs from float64's by %.2g" % (worst[2], worst[1], worst[0])
     if limit is None:
-        reason = "uncalibrated: the %s; no limit is set for %s yet" % (told, kind)
+        reason = "uncalibrated: the %s; no limit is set for %s yet" % (message, kind)
         return skipped(reason, details=details)
-    wrong: List[str] = sorted({name for name, found in errors.items() if not max(found.values()) <= limit})
+    wrong: List[str] = sorted({name for name, by_part in errors.items() if not max(by_part.values()) <= limit})
     if wrong:
-        reason = "the %s; %.2g is allowed (wrong in %s)" % (told, limit, ", ".join(wrong))
+        reason = "the %s; %.2g is allowed (wrong in %s)" % (message, limit, ", ".join(wrong))
         remedy = "this build computes wrongly on this machine: see the operators checks, and try another torch"
         return failed(reason, remedy, details=details)
     return passed(details=details)

@@ -28,41 +28,41 @@ def newest(path: str) -> Optional[Version]:
             text = file.read()
     except OSError:
         return None
-    found = re.findall(VERSIONS[wanted_name(path)], text)
-    return max((tuple(map(int, one.split(b"."))) for one in found), default=())
+    versions = re.findall(VERSIONS[wanted_name(path)], text)
+    return max((tuple(map(int, version.split(b"."))) for version in versions), default=())
 
 
 def wanted_name(path: str) -> str:
     name = os.path.basename(path)
-    return next(one for one in VERSIONS if name == one or name.startswith(one + "."))
+    return next(library for library in VERSIONS if name == library or name.startswith(library + "."))
 
 
 def is_runtime(path: str) -> bool:
     name = os.path.basename(path)
-    return any(name == one or name.startswith(one + ".") for one in VERSIONS)
+    return any(name == library or name.startswith(library + ".") for library in VERSIONS)
 
 
 def named_first(environ: Mapping[str, str]) -> Dict[str, Tuple[str, str]]:
     """The runtime libraries that LD_PRELOAD or LD_LIBRARY_PATH bring, by name: where they are, and by which of both."""
-    found: Dict[str, Tuple[str, str]] = {}
+    brought: Dict[str, Tuple[str, str]] = {}
     for path in re.split("[ :]+", environ.get("LD_PRELOAD", "")):
         if is_runtime(path):
-            found.setdefault(wanted_name(path), (path, "LD_PRELOAD"))
+            brought.setdefault(wanted_name(path), (path, "LD_PRELOAD"))
     for folder in filter(None, re.split("[:;]", environ.get("LD_LIBRARY_PATH", ""))):
         for name in VERSIONS:
             path = os.path.join(folder, name)
             if os.path.exists(path):
-                found.setdefault(name, (path, "LD_LIBRARY_PATH"))
-    return found
+                brought.setdefault(name, (path, "LD_LIBRARY_PATH"))
+    return brought
 
 
 def usual(name: str, roots: Sequence[str], cache: str) -> Optional[str]:
-    """Where a library would come from otherwise: the environment, torch's own folder, or the system, by what
+    """Find where a library would come from otherwise: the environment, torch's own folder, or the system, by what
     `ldconfig -p` says."""
     folders = [os.path.join(sys.prefix, "lib"), *(os.path.join(root, "torch/lib") for root in roots)]
     listed = re.findall(r"^\s*%s \(.*x86-64.*\) => (\S+)|^\s*%s \(.*AArch64.*\) => (\S+)" % ((re.escape(name),) * 2), cache, re.MULTILINE)  # fmt: skip  # noqa: E501
     own = [os.path.join(folder, name) for folder in folders]
-    return next((path for path in [*own, *(one or two for one, two in listed)] if os.path.exists(path)), None)
+    return next((path for path in [*own, *(x86 or arm for x86, arm in listed)] if os.path.exists(path)), None)
 
 
 def libraries_of_the_system() -> str:
@@ -83,8 +83,8 @@ def version_text(version: Version) -> str:
 def static_runtimes(ctx: Context) -> Outcome:
     """No older libstdc++, libgcc or libgomp comes before the one that the environment would have."""
     first = {
-        name: found for name, found in named_first(os.environ).items()
-        if not is_within(os.path.realpath(found[0]), own_roots())
+        name: place for name, place in named_first(os.environ).items()
+        if not is_within(os.path.realpath(place[0]), own_roots())
     }  # fmt: skip
     cache, wrong, details = libraries_of_the_system() if first else "", [], {}
     for name, (path, variable) in first.items():
@@ -94,8 +94,8 @@ def static_runtimes(ctx: Context) -> Outcome:
         if own is not None and not own:
             wrong.append(f"{variable} brings {path}, which is no {name.partition('.so')[0]}")
         elif own and hidden and own < hidden:
-            told = f"{variable} brings {path}, which is older ({version_text(own)}) than what it hides"
-            wrong.append(f"{told}: {other} ({version_text(hidden)})")
+            reason = f"{variable} brings {path}, which is older ({version_text(own)}) than what it hides"
+            wrong.append(f"{reason}: {other} ({version_text(hidden)})")
     if wrong:
         remedy = "unset LD_LIBRARY_PATH and LD_PRELOAD, or unload the cluster's compiler modules (gcc, intel)"
         return failed("; ".join(wrong), remedy, details=details)

@@ -35,20 +35,20 @@ def of_places(torch: Any, device: str) -> Iterator[Tuple[str, Any, Any]]:
 
 def of_algebra(torch: Any, device: str) -> Iterator[Tuple[str, Any, Any]]:
     """Distances, equations, transforms and complex products."""
-    one, other = points(30, 0.4), points(28, 1.3)
-    found = torch.cdist(*(torch.tensor(rows, device=device) for rows in (one, other)))
-    yield "cdist of more than 25 rows", found, [[math.dist(a, b) for b in other] for a in one]
+    first, second = points(30, 0.4), points(28, 1.3)
+    distances = torch.cdist(*(torch.tensor(rows, device=device) for rows in (first, second)))
+    yield "cdist of more than 25 rows", distances, [[math.dist(a, b) for b in second] for a in first]
     matrix = torch.tensor([[4.0, 1.0], [2.0, 3.0]], device=device)
     yield "linalg.solve", torch.linalg.solve(matrix, torch.tensor([6.0, 8.0], device=device)), [1.0, 2.0]
     for norm, scale in (("backward", 1.0), ("ortho", 3**-0.5), ("forward", 1 / 3)):
         waves = [[cmath.exp(-2j * math.pi * k * n / 3) * scale for n in range(3)] for k in range(3)]
         right = [sum(wave * x for wave, x in zip(row, ROWS[0])) for row in waves]
-        found = torch.fft.fft(torch.tensor(ROWS[0], device=device), norm=norm)
-        yield f"fft by {norm}", torch.view_as_real(found), [[one.real, one.imag] for one in right]
+        spectrum = torch.fft.fft(torch.tensor(ROWS[0], device=device), norm=norm)
+        yield f"fft by {norm}", torch.view_as_real(spectrum), [[z.real, z.imag] for z in right]
     left, right = [[1 + 2j, 0.5 - 1j], [-1j, 2 + 1j]], [[2 - 1j, 1j], [0.5 + 1j, -1 + 0.5j]]
-    found = torch.tensor(left, device=device).conj() @ torch.tensor(right, device=device)
+    result = torch.tensor(left, device=device).conj() @ torch.tensor(right, device=device)
     product = [[sum(a.conjugate() * row[n] for a, row in zip(own, right)) for n in (0, 1)] for own in left]
-    yield "a product with a conjugate", torch.view_as_real(found), [[[z.real, z.imag] for z in row] for row in product]
+    yield "a product with a conjugate", torch.view_as_real(result), [[[z.real, z.imag] for z in row] for row in product]
 
 
 def of_casts(torch: Any, device: str) -> Iterator[Tuple[str, Any, Any]]:
@@ -64,7 +64,7 @@ def of_casts(torch: Any, device: str) -> Iterator[Tuple[str, Any, Any]]:
 
 
 def promises_of_autograd(torch: Any) -> Iterator[Tuple[str, bool]]:
-    """What autograd promises, and whether it keeps it."""
+    """Yield the promises of autograd, each with whether it holds."""
     weight = torch.ones(2, requires_grad=True)
     for _ in range(2):
         (3 * weight).sum().backward()
@@ -73,7 +73,7 @@ def promises_of_autograd(torch: Any) -> Iterator[Tuple[str, bool]]:
     saved.add_(1)
     try:
         saved.sum().backward()
-        kept = False
+        refused = False
     except RuntimeError as error:
-        kept = "inplace" in str(error)
-    yield "a saved tensor that was changed in place is refused", kept
+        refused = "inplace" in str(error)
+    yield "a saved tensor that was changed in place is refused", refused

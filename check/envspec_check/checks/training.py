@@ -18,7 +18,7 @@ NOT_FALLING = "see the operators checks; with other steps than the spec's, give 
 
 
 def judge_losses(losses: Sequence[float], precision: str, falls: float, enough: int, steps: int) -> Outcome | None:
-    """What is wrong with the losses of a training, or None."""
+    """Name the fault in the losses of a training, or None."""
     for at, loss in enumerate(losses, 1):
         if not math.isfinite(loss):
             return failed("the loss is %s at step %d of %d (%s)" % (loss, at, steps, precision), NOT_FINITE)

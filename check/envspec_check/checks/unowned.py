@@ -16,16 +16,16 @@ MADE_WITH_IT = ("_virtualenv.py", "_virtualenv.pth")
 RUN_AT_START = ("sitecustomize", "usercustomize")
 
 
-def owned_files(there: Iterable[Installed], records: Iterable[Any], prefix: str) -> Set[str]:
+def owned_files(installed: Iterable[Installed], records: Iterable[Any], prefix: str) -> Set[str]:
     """The files that packages brought, as their installers recorded them."""
     import csv
 
-    found = {os.path.join(prefix, name) for record in records for name in record.get("files", ())}
-    for one in there:
-        root = os.path.dirname(one.folder)
-        rows = csv.reader((one.distribution.read_text("RECORD") or "").splitlines())
-        found.update(os.path.normpath(os.path.join(root, row[0])) for row in rows if row)
-    return {os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)) for path in found}
+    paths = {os.path.join(prefix, name) for record in records for name in record.get("files", ())}
+    for package in installed:
+        root = os.path.dirname(package.folder)
+        rows = csv.reader((package.distribution.read_text("RECORD") or "").splitlines())
+        paths.update(os.path.normpath(os.path.join(root, row[0])) for row in rows if row)
+    return {os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)) for path in paths}
 
 
 def code_in(folder: str) -> Iterator[str]:
@@ -47,7 +47,7 @@ def strays_in(folder: str, owned: Set[str]) -> List[str]:
 
 
 def kind_of(path: str, folder: str) -> str:
-    """What a file that no package owns does, in words; empty where it only can be imported."""
+    """Describe what an unowned file does; empty where it can only be imported."""
     name = os.path.basename(path)
     if os.path.islink(path) and os.path.isdir(path):
         return "is a link to %s" % os.path.realpath(path)
@@ -74,15 +74,22 @@ def standard_names() -> Set[str]:
     return {*names, *sys.builtin_module_names}
 
 
-def without_record(there: Sequence[Installed], by_conda: Set[str]) -> List[str]:
+def without_record(installed: Sequence[Installed], by_conda: Set[str]) -> List[str]:
     """The distributions that don't say which files are theirs."""
-    found = []
-    for one in there:
-        here = os.path.join(os.path.realpath(os.path.dirname(one.folder)), os.path.basename(one.folder), "METADATA")
-        by_pip = one.name and one.folder.endswith(".dist-info") and one.installer != "conda" and here not in by_conda
-        if by_pip and not one.distribution.read_text("RECORD"):
-            found.append(f"{one.name} {one.version}")
-    return found
+    lacking = []
+    for package in installed:
+        here = os.path.join(
+            os.path.realpath(os.path.dirname(package.folder)), os.path.basename(package.folder), "METADATA"
+        )
+        by_pip = (
+            package.name
+            and package.folder.endswith(".dist-info")
+            and package.installer != "conda"
+            and here not in by_conda
+        )
+        if by_pip and not package.distribution.read_text("RECORD"):
+            lacking.append(f"{package.name} {package.version}")
+    return lacking
 
 
 @check("static.unowned", torch=False)
@@ -93,10 +100,10 @@ def static_unowned(ctx: Context) -> Outcome:
     if "base" in ctx.config:
         return skipped("of the base's own files, the lock knows none")
     paths, records = own_paths(), conda_records(sys.prefix)
-    there = distributions(paths)
+    installed = distributions(paths)
     by_conda = owned_files([], records, sys.prefix)
-    lacking = without_record(there, by_conda)
-    owned = by_conda | owned_files(there, [], sys.prefix)
+    lacking = without_record(installed, by_conda)
+    owned = by_conda | owned_files(installed, [], sys.prefix)
     folders = sorted({os.path.realpath(path) for path in paths if os.path.basename(path) == "site-packages"})
     strays = [path for folder in folders for path in strays_in(folder, owned)]
     if lacking:
@@ -106,9 +113,9 @@ def static_unowned(ctx: Context) -> Outcome:
     details = {"folders": folders, "owned": len(owned), "unowned": strays[:100]}
     if not strays:
         return passed(details=details)
-    told = []
+    described = []
     for path in strays:
         kind = next(filter(None, (kind_of(path, folder) for folder in folders)), "")
-        told.append((not kind, f"{path} {kind}" if kind else path))
-    reason = f"no package brought {some([words for _, words in sorted(told)], 3)}"
+        described.append((not kind, f"{path} {kind}" if kind else path))
+    reason = f"no package brought {some([words for _, words in sorted(described)], 3)}"
     return failed(reason, "remove what doesn't belong there, or make the environment again", details=details)

@@ -32,7 +32,7 @@ def warm_up_and_cosine(step: int, steps: int) -> float:
 
 
 def fall(losses: Sequence[float]) -> float:
-    """By which share of the first losses the last ones are lower; a tenth of the run is first, a tenth is last."""
+    """Give the share by which the last losses are below the first; a tenth of the run is first, a tenth is last."""
     few = max(1, len(losses) // 10)
     first, last = sum(losses[:few]) / few, sum(losses[-few:]) / few
     return (first - last) / abs(first) if first else 0.0
@@ -44,7 +44,7 @@ def stated_fall(falls: float, enough: int, steps: int) -> float:
 
 
 def layer_of(name: str, depth: int) -> int:
-    """How deep a parameter of a transformer lies: 0 for what embeds, depth + 1 for what follows the last block."""
+    """Give the depth of a transformer's parameter: 0 for what embeds, depth + 1 for what follows the last block."""
     words = name.split(".")
     if words[0] == "blocks":
         return int(words[1]) + 1
@@ -135,16 +135,16 @@ def layers() -> Any:
 
         def turn(self, x: Any) -> Any:
             cosine, sine = self.cosine[: x.shape[-2]], self.sine[: x.shape[-2]]
-            one, two = at_least_fp32(x).chunk(2, dim=-1)
-            return torch.cat((one * cosine - two * sine, two * cosine + one * sine), dim=-1).to(x.dtype)
+            first, second = at_least_fp32(x).chunk(2, dim=-1)
+            return torch.cat((first * cosine - second * sine, second * cosine + first * sine), dim=-1).to(x.dtype)
 
         def forward(self, x: Any, memory: Any = None) -> Any:
             key, value = self.key_value(x if memory is None else memory).chunk(2, dim=-1)
             query, key, value = self.split(self.query(x)), self.split(key), self.split(value)
             if self.rotary:
                 query, key = self.turn(query), self.turn(key)
-            found = F.scaled_dot_product_attention(query, key, value, is_causal=self.causal)
-            return self.out(found.transpose(1, 2).flatten(2))
+            attended = F.scaled_dot_product_attention(query, key, value, is_causal=self.causal)
+            return self.out(attended.transpose(1, 2).flatten(2))
 
     class Block(nn.Module):  # type: ignore[misc]
         """A transformer's block, normalised first."""

@@ -52,8 +52,8 @@ class Basic(Workload):
         return {"image": image, "row": row, "label": label}
 
     def loss(self, model: Any, batch: Batch) -> Any:
-        found = model(batch["image"], batch["row"])
-        return the_torch().nn.functional.cross_entropy(at_least_fp32(found), batch["label"])
+        logits = model(batch["image"], batch["row"])
+        return the_torch().nn.functional.cross_entropy(at_least_fp32(logits), batch["label"])
 
     def optimizer(self, model: Any) -> Any:
         return the_torch().optim.SGD(self.groups(model), lr=self.rate, momentum=0.9, weight_decay=1e-4)

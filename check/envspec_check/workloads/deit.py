@@ -65,14 +65,14 @@ class Deit(Workload):
         return (F.cross_entropy(own, batch["label"]) + F.cross_entropy(distilled, taught)) / 2
 
     def groups(self, model: Any) -> List[Dict[str, Any]]:
-        found: Dict[Tuple[int, bool], List[Any]] = {}
+        grouped: Dict[Tuple[int, bool], List[Any]] = {}
         for name, parameter in model.named_parameters():
-            found.setdefault((layer_of(name, self.depth), parameter.ndim > 1), []).append(parameter)
+            grouped.setdefault((layer_of(name, self.depth), parameter.ndim > 1), []).append(parameter)
         return [
             {
                 "params": parameters,
                 "lr": self.rate * self.decay ** (self.depth + 1 - layer),
                 "weight_decay": 0.05 if decays else 0.0,
             }
-            for (layer, decays), parameters in sorted(found.items(), key=lambda item: item[0])
+            for (layer, decays), parameters in sorted(grouped.items(), key=lambda pair: pair[0])
         ]

@@ -39,12 +39,12 @@ class Dynamic(Workload):
                 for at in range(int(lengths.max())):
                     goes_on = (lengths > at).unsqueeze(1)
                     state = torch.where(goes_on, self.cell(rows[:, at], state).to(state.dtype), state)
-                found = state.new_zeros(len(rows), 10)
+                logits = state.new_zeros(len(rows), 10)
                 for number, layer in enumerate(self.experts):
                     chosen = (expert == number).nonzero().squeeze(1)
                     if len(chosen):
-                        found = found.index_copy(0, chosen, layer(state[chosen]).to(found.dtype))
-                return found
+                        logits = logits.index_copy(0, chosen, layer(state[chosen]).to(logits.dtype))
+                return logits
 
         return Routed()
 
@@ -65,5 +65,5 @@ class Dynamic(Workload):
         }
 
     def loss(self, model: Any, batch: Batch) -> Any:
-        found = model(batch["rows"], batch["lengths"], batch["expert"])
-        return the_torch().nn.functional.cross_entropy(at_least_fp32(found), batch["label"])
+        logits = model(batch["rows"], batch["lengths"], batch["expert"])
+        return the_torch().nn.functional.cross_entropy(at_least_fp32(logits), batch["label"])

@@ -56,6 +56,6 @@ class Llm(Workload):
         return {"text": torch.stack(columns, dim=1)}
 
     def loss(self, model: Any, batch: Batch) -> Any:
-        found = model(batch["text"][:, :-1])
+        logits = model(batch["text"][:, :-1])
         right = batch["text"][:, 1:].flatten()
-        return the_torch().nn.functional.cross_entropy(at_least_fp32(found).flatten(0, 1), right)
+        return the_torch().nn.functional.cross_entropy(at_least_fp32(logits).flatten(0, 1), right)

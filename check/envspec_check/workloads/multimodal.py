@@ -26,9 +26,9 @@ def clip_of(torch: Any, name: str) -> Any:
     return model
 
 
-def clip_logits(found: Any) -> Any:
-    """What a CLIP gives, as rows of images and columns of texts: OpenAI's as they are, OpenCLIP's of its vectors."""
-    return found[0] if len(found) == 2 else found[2] * found[0] @ found[1].t()
+def clip_logits(output: Any) -> Any:
+    """Give a CLIP's logits, as rows of images and columns of texts: OpenAI's as they are, OpenCLIP's of its vectors."""
+    return output[0] if len(output) == 2 else output[2] * output[0] @ output[1].t()
 
 
 def contrast(close: Any) -> Any:
@@ -116,18 +116,18 @@ class Multimodal(Workload):
                 self.cross = parts.Block(width, 4)
                 self.out = nn.ModuleDict({name: nn.Linear(width, 64) for name in ("text", "image", "video", "cross")})
                 self.scale = nn.Parameter(torch.tensor([2.0]))  # FSDP takes none without a dimension
-                there = [name for name in ("clip", "open_clip") if importlib.util.find_spec(name)]
-                if "clip" in there:
+                installed = [name for name in ("clip", "open_clip") if importlib.util.find_spec(name)]
+                if "clip" in installed:
                     importlib.import_module("clip.model").LayerNorm.forward = clip_norm
-                self.clips = nn.ModuleList([clip_of(torch, name) for name in there])
+                self.clips = nn.ModuleList([clip_of(torch, name) for name in installed])
 
             def forward(self, text: Any, image: Any, video: Any) -> Any:
                 rows = {"text": self.text(text), "image": self.image(image), "video": self.video(video)}
                 rows["cross"] = self.cross(rows["image"], rows["video"])
-                found = {name: at_least_fp32(self.out[name](row.mean(dim=1))) for name, row in rows.items()}
+                vectors = {name: at_least_fp32(self.out[name](row.mean(dim=1))) for name, row in rows.items()}
                 close = [clip_logits(clip(image, text)) for clip in self.clips]
                 return (
-                    {name: nn.functional.normalize(row, dim=-1) for name, row in found.items()},
+                    {name: nn.functional.normalize(row, dim=-1) for name, row in vectors.items()},
                     self.scale.exp(),
                     close,
                 )
@@ -156,6 +156,6 @@ class Multimodal(Workload):
         return iter(loader)
 
     def loss(self, model: Any, batch: Batch) -> Any:
-        found, scale, close = model(batch["text"], batch["image"], batch["video"])
-        close = [*close, *(scale * found["text"] @ found[other].t() for other in ("image", "video", "cross"))]
+        vectors, scale, close = model(batch["text"], batch["image"], batch["video"])
+        close = [*close, *(scale * vectors["text"] @ vectors[other].t() for other in ("image", "video", "cross"))]
         return sum(contrast(rows) for rows in close) / len(close)

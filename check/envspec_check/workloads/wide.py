@@ -32,7 +32,7 @@ class Wide(Workload):
             def forward(self, rows: Any) -> Any:
                 x = torch.relu(self.mix(rows)).clone() * torch.exp(0.1 * self.long) + torch.ones_like(rows)
                 x = x.clamp(max=4.0) * (1.0 / (1.0 + self.long * self.long)) / (2.0 + self.long.sin())
-                many = torch.stack([(one * one).mean() for one in self.many])
+                many = torch.stack([(parameter * parameter).mean() for parameter in self.many])
                 return x, many.mean() + torch.linalg.vector_norm(many)
 
         return Long()
@@ -46,5 +46,5 @@ class Wide(Workload):
         return {"rows": torch.randn(count, LONG, generator=drawn), "label": label}
 
     def loss(self, model: Any, batch: Batch) -> Any:
-        found, more = model(batch["rows"])
-        return the_torch().nn.functional.cross_entropy(at_least_fp32(found), batch["label"]) + found.mean() + more
+        logits, more = model(batch["rows"])
+        return the_torch().nn.functional.cross_entropy(at_least_fp32(logits), batch["label"]) + logits.mean() + more

@@ -15,7 +15,7 @@ from envspec.app.observer import say
 from envspec.app.site_policy import fabric_variables
 from envspec.base.places import LIBRARIES
 from envspec.base.redact import has_credentials
-from envspec.base.settings import Settings, load_settings
+from envspec.configuration.settings import Settings, load_settings
 from envspec.export import apptainer, apt_mirrors, compose, devcontainer, dockerfile, slurm
 from envspec.export.apt_mirrors import SECRETS
 from envspec.export.plan import Plan, SpecPlan

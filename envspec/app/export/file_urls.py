@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from envspec.base.redact import without_credentials
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 from envspec.lock.conda_files import channel_of, urls_in_channels
 from envspec.lock.model import Pin
 from envspec.spec.model import Spec

@@ -15,7 +15,7 @@ from msgspec import Struct
 from envspec.app.outputs import location
 from envspec.base.cache import keep_entry, read_entry
 from envspec.base.errors import IndexFailure, InputError, Place
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 from envspec.export.plan import Plan
 from envspec.image.base import BaseFiles, BaseSource, ReadPaths, read_layers
 from envspec.image.layer import Descriptor, OnBytes
@@ -73,7 +73,7 @@ def output_of(text: str) -> Output:
 
 
 def _names_registry(text: str) -> bool:
-    """Say whether a text begins with a registry's host, as container tools see it, and no folder here is called so."""
+    """Return whether a text begins with a registry's host, as container tools see it, and no folder has that name."""
     head, slash, rest = text.partition("/")
     is_host = "." in head.strip(".") or ":" in head or head == "localhost"
     return bool(slash and rest) and is_host and head not in ("", ".", "..") and not Path(head).is_dir()
@@ -101,12 +101,12 @@ class ReachedRegistry(Struct, frozen=True):
                 return content, str(json.loads(content)["mediaType"])
         except (OSError, ValueError, KeyError, TypeError):
             pass
-        found = self.repository.manifest(digest)
-        if found is None:
+        manifest = self.repository.manifest(digest)
+        if manifest is None:
             hint = "check the base's name and digest"
             raise IndexFailure(f"{self.repository.origin} has no {self.repository.path}@{digest}", hint=hint)
-        keep_entry(place, found[0])
-        return found
+        keep_entry(place, manifest[0])
+        return manifest
 
 
 def registry_of(name: str, *, offline: bool = False, writes: bool = False) -> ReachedRegistry:
@@ -134,8 +134,8 @@ def open_base(plan: Plan, given: str | None, on_bytes: OnBytes, *, offline: bool
     yield registry_source(_pinned_name(plan, given), on_bytes, offline=offline)
 
 
-def read_within(spec: Spec, plan: Plan, wanted: ReadPaths, image: Callable[[], BaseSource]) -> BaseFiles:
-    """Read what is wanted of the SIF or the image that a target comes on top of; `image` opens it. Raises InputError,
+def read_within(spec: Spec, plan: Plan, paths: ReadPaths, image: Callable[[], BaseSource]) -> BaseFiles:
+    """Read these paths of the SIF or the image that a target comes on top of; `image` opens it. Raises InputError,
     IndexFailure, ToolError, OSError."""
     if plan.on_base and plan.on_base.kind == "sif":
         path = Path(spec.path).parent / plan.base.name
@@ -143,10 +143,10 @@ def read_within(spec: Spec, plan: Plan, wanted: ReadPaths, image: Callable[[], B
         if f"sha256:{sha256_of(path)}" != plan.base.digest:
             hint = f"envspec lock {spec.path} --upgrade-images reads it again"
             raise InputError("this isn't the SIF that was locked", hint=hint, place=Place(str(path)))
-        return read_sif(sif, wanted, os.environ)
+        return read_sif(sif, paths, os.environ)
     source = image()
     manifest = read_image(source.top, source.read, plan.oci_platform, source.where)
-    return read_layers(zip(manifest.layers, manifest.diff_ids, strict=True), source.open, source.where, wanted)
+    return read_layers(zip(manifest.layers, manifest.diff_ids, strict=True), source.open, source.where, paths)
 
 
 def _pinned_name(plan: Plan, given: str | None) -> str:
@@ -212,11 +212,11 @@ def _of_registry(name: str, on_bytes: OnBytes, folder: Path | None, *, offline: 
     registry = registry_of(name.removeprefix(_SCHEME), offline=offline)
     repository, into = registry.repository, folder or registry.cache / ARTIFACTS
     address = repository.address
-    found = repository.manifest(address.digest or address.tag)
-    if found is None:
+    manifest = repository.manifest(address.digest or address.tag)
+    if manifest is None:
         raise IndexFailure(f"{name} doesn't exist", hint="check the image's name and tag")
 
-    content, kind = found
+    content, kind = manifest
     top = Descriptor(kind, f"sha256:{hashlib.sha256(content).hexdigest()}", len(content))
 
     def read(blob: Descriptor) -> bytes:

@@ -23,9 +23,9 @@ from envspec.base.errors import InputError, NotPlain
 from envspec.base.open_folder import Location, open_folder
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import load_settings
 from envspec.base.storage import storage_error
 from envspec.base.texts import byte_size, printable
+from envspec.configuration.settings import load_settings
 from envspec.export.make import make_plan
 from envspec.image.build import DATES, BuiltImage, build_image, copy_base, image_index
 from envspec.image.layer import Descriptor
@@ -40,7 +40,7 @@ class MadeImage(Struct, frozen=True):
 
     images: tuple[BuiltImage, ...]
     top: Descriptor
-    told: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
     places: Mapping[str, str] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
@@ -48,10 +48,10 @@ class MadeImage(Struct, frozen=True):
             "digest": self.top.digest,
             "images": [
                 {
-                    "target": one.plan.target,
-                    "platform": one.platform,
-                    "digest": one.manifest.digest,
-                    "base": one.base.digest,
+                    "target": image.plan.target,
+                    "platform": image.platform,
+                    "digest": image.manifest.digest,
+                    "base": image.base.digest,
                     "layers": [
                         {
                             "name": layer.name,
@@ -60,10 +60,10 @@ class MadeImage(Struct, frozen=True):
                             "diff_id": layer.diff_id,
                             "size": layer.blob.size,
                         }
-                        for layer in one.layers
+                        for layer in image.layers
                     ],
                 }
-                for one in self.images
+                for image in self.images
             ],
             **self.places,
         }
@@ -79,9 +79,9 @@ def make_images(order: ImageOrder) -> tuple[MadeImage | None, MadeSquashfs | Non
     if order.output is not None or order.sif is not None:
         with ExitStack() as stack:
             image = _make_image(order, stack)
-    one_file = make_squashfs(order, order.squashfs) if order.squashfs is not None else None
+    squashfs = make_squashfs(order, order.squashfs) if order.squashfs is not None else None
     prune_to_limit()
-    return image, one_file
+    return image, squashfs
 
 
 def _make_image(order: ImageOrder, stack: ExitStack) -> MadeImage:
@@ -104,8 +104,8 @@ def _make_image(order: ImageOrder, stack: ExitStack) -> MadeImage:
         own = (ready.labels, {**ready.annotations, **({DATES: known} if known else {})})
         images.append(build_image(ready.plan, ready.base, ready.layers, *own, layout, order.compression, progress))
     top = image_index(tuple(images), layout)
-    told, places = _put(order, output, tuple(images), top, layout, progress)
-    return MadeImage(tuple(images), top, (*told, f"digest {top.digest}"), places)
+    lines, places = _put(order, output, tuple(images), top, layout, progress)
+    return MadeImage(tuple(images), top, (*lines, f"digest {top.digest}"), places)
 
 
 def _layout(output: Output | None, order: ImageOrder, stack: ExitStack) -> Layout:
@@ -140,11 +140,11 @@ def _put(
     progress: Progress,
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Bring the image to where it is asked for. Gives a line and a name for each place."""
-    told: list[str] = []
+    lines: list[str] = []
     places: dict[str, str] = {}
     name = images[0].plan.image if len(images) == 1 else order.spec.name
     if isinstance(output, ToRegistry):
-        told.append(_push(output, images, top, layout, progress))
+        lines.append(_push(output, images, top, layout, progress))
         places["name"] = output.name
     if not isinstance(output, ToRegistry) or order.sif is not None:
         for image in images:
@@ -154,19 +154,19 @@ def _put(
     if isinstance(output, ToFolder):
         layout.put_index(top, name)
         layout.sweep({blob.digest for blob in blobs})
-        told.append(f"{output.path}: an OCI layout of {name}")
+        lines.append(f"{output.path}: an OCI layout of {name}")
         places["folder"] = str(output.path)
     if isinstance(output, ToArchive):
         progress.phase(f"writing {output.path}", sum(blob.size for blob in blobs))
         with open_output(output.path, "-o", [order.spec.path]) as file:
             write(file, on_bytes=progress.came)
-        told.append(f"{output.path}: {name}")
+        lines.append(f"{output.path}: {name}")
         places["file"] = str(output.path)
     if order.sif is not None:
         _make_sif(order, order.sif, output, write, images[0].plan.epoch, progress)
-        told.append(f"{order.sif}: {name}")
+        lines.append(f"{order.sif}: {name}")
         places["sif"] = str(order.sif)
-    return tuple(told), places
+    return tuple(lines), places
 
 
 def _make_sif(
@@ -196,7 +196,7 @@ def _push(
     repository = registry_of(output.name, writes=True).repository
     done = push_image(images, top, layout, repository, output.address.tag, progress)
     sent = f"{done.sent} blobs sent ({byte_size(done.bytes)})"
-    return f"{output.name}: {sent}, {done.mounted} mounted, {done.there} there already"
+    return f"{output.name}: {sent}, {done.mounted} mounted, {done.existing} there already"
 
 
 def _blobs(images: tuple[BuiltImage, ...], top: Descriptor) -> list[Descriptor]:

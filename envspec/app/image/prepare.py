@@ -23,7 +23,7 @@ from envspec.base.errors import InputError
 from envspec.base.extras import require_extra
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 from envspec.export.make import make_plan
 from envspec.export.on_base import refuse_unknown
 from envspec.export.plan import ENVIRONMENT, SLICE, Borrowed, Plan, digest
@@ -77,24 +77,25 @@ def linux_targets(
     """Read a lock and pick the named targets, or all of Linux; each is for another platform. Raises InputError and as
     `read_lock`."""
     spec, lock = inputs.read_lock(path, locks_dir, on_base=True)
-    found = inputs.locked_targets(lock, names)
+    targets = inputs.locked_targets(lock, names)
     if not names:
-        found = tuple(target for target in found if target.inputs.platform.startswith("linux-")) or found
-    if len({target.inputs.platform for target in found}) < len(found):
+        targets = tuple(target for target in targets if target.inputs.platform.startswith("linux-")) or targets
+    if len({target.inputs.platform for target in targets}) < len(targets):
         raise InputError(
-            "an image has one target for each platform, and these are more: " + ", ".join(one.name for one in found),
-            hint=f"choose with --target {found[0].name}",
+            "an image has one target for each platform, and these are more: "
+            + ", ".join(target.name for target in targets),
+            hint=f"choose with --target {targets[0].name}",
         )
-    return spec, lock, found
+    return spec, lock, targets
 
 
 def features(text: str) -> tuple[str, ...]:
     """Read the list of features that an image may lack. Raises InputError."""
-    found = tuple(part.strip() for part in text.split(",") if part.strip())
-    for name in found:
+    names = tuple(part.strip() for part in text.split(",") if part.strip())
+    for name in names:
         if name not in FEATURES:
             raise InputError(f"--without knows no `{name}`", hint=f"it takes {', '.join(FEATURES)}, split by commas")
-    return found
+    return names
 
 
 def base_recipes(order: ImageOrder) -> Iterator[str]:
@@ -169,7 +170,9 @@ def prepare(
     brought = fetch_python(order, build, python.prefix, stack) if python and build else ()
     project = own_project(order, target, stack)
     carried = {**plan.carried, SLICE: slice_parts.target}
-    borrowed = [(one, _reach_image(order, plan, one, progress, stack)) for one in plan.borrowed]
+    borrowed = [
+        (borrowed_files, _reach_image(order, plan, borrowed_files, progress, stack)) for borrowed_files in plan.borrowed
+    ]
     inputs = LayerInputs(
         *(plan, target, base.files, python, carried, slice_parts.of_layers, files),
         *(conda, brought, project, built, borrowed),
@@ -192,11 +195,11 @@ def _prepare_on_base(order: ImageOrder, target: LockedTarget, plan: Plan, source
 def contents_on_base(
     order: ImageOrder, target: LockedTarget, plan: Plan, image: Callable[[], BaseSource]
 ) -> LayerInputs:
-    """Bring the files of what a lock adds to a base, and list the base's own that go. `image` opens a base that is one.
-    Raises InputError, IndexFailure, StorageError."""
+    """Bring the files of what a lock adds to a base, and list the base's own that go. `image` opens a base that is an
+    image. Raises InputError, IndexFailure, StorageError."""
     refuse_unknown(plan)
     inventory = order.lock.inventories[target.inputs.platform]
-    names = {one.name for one in target.pins} & inventory.packages.keys()
+    names = {pin.name for pin in target.pins} & inventory.packages.keys()
     records = read_within(order.spec, plan, records_of(names, inventory), image) if names else BaseFiles()
     gone = paths_of(names, inventory, records)
     files = collect_wheels(order.spec, target, target.pins, offline=order.offline)
@@ -227,15 +230,15 @@ def fetch_python(order: ImageOrder, build: LockedPython, prefix: str, stack: Exi
 
 
 def _reach_image(
-    order: ImageOrder, plan: Plan, one: Borrowed, progress: Progress, stack: ExitStack
+    order: ImageOrder, plan: Plan, borrowed: Borrowed, progress: Progress, stack: ExitStack
 ) -> Callable[[], list[LayerEntry]]:
-    """Reach an image that something is taken from. What is given reads it, into a folder of this run."""
-    source = registry_source(one.image.pinned, progress.came, offline=order.offline)
+    """Reach an image that files are borrowed from. The returned function reads it, into a folder of this run."""
+    source = registry_source(borrowed.image.pinned, progress.came, offline=order.offline)
     folder = stack.enter_context(scratch_folder(load_settings(os.environ).scratch()))
 
     def entries() -> list[LayerEntry]:
-        progress.phase(f"reading {one.image.name}")
-        return borrowed_entries(one, source, plan.oci_platform, folder)
+        progress.phase(f"reading {borrowed.image.name}")
+        return borrowed_entries(borrowed, source, plan.oci_platform, folder)
 
     return entries
 
@@ -244,8 +247,8 @@ def source_wheels(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> 
     """Give the wheels of what the lock has as source: those that were built here for this very lock, as an installation
     or a bundle keeps them; where the order says so, the others are built now. Raises as `built_sources`."""
     scratch = stack.enter_context(scratch_folder(load_settings(os.environ).scratch()))
-    wanted = (order.spec, order.lock, target, scratch)
-    return built_sources(*wanted, "an image", building=order.build_sources)
+    subject = (order.spec, order.lock, target, scratch)
+    return built_sources(*subject, "an image", building=order.build_sources)
 
 
 def own_project(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> Path | None:

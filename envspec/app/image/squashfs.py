@@ -59,7 +59,7 @@ class MadeSquashfs(Struct, frozen=True):
     start: str
 
     @property
-    def told(self) -> tuple[str, str]:
+    def lines(self) -> tuple[str, str]:
         """A line of its content, and its digest."""
         where = f", for {self.at} alone" if self.at else ""
         what = f"{self.target}, {self.packages} packages, {self.inside:,} files and folders in one{where}"
@@ -95,13 +95,13 @@ def make_squashfs(order: ImageOrder, file: Path, path: str = ENVIRONMENT) -> Mad
 
 def _start(order: ImageOrder, plan: Plan, file: Path, at: str | None) -> str:
     """Give the command that starts Python in a squashfs."""
-    said = shlex.quote(str(file))
+    quoted = shlex.quote(str(file))
     if plan.on_base:
         of_spec = os.path.join(os.path.dirname(order.spec.path), plan.base.name)
         base = f"docker://{plan.base.pinned}" if plan.on_base.kind == "image" else of_spec
-        return f"apptainer exec --overlay {said}:ro {shlex.quote(base)} {plan.on_base.python}"
+        return f"apptainer exec --overlay {quoted}:ro {shlex.quote(base)} {plan.on_base.python}"
     where = f" --at {shlex.quote(at)}" if at else ""
-    return f"unsquashfs -cat {said} {MOUNTER} >envspec-mount && bash envspec-mount{where} {said} python"
+    return f"unsquashfs -cat {quoted} {MOUNTER} >envspec-mount && bash envspec-mount{where} {quoted} python"
 
 
 def _inputs(
@@ -128,12 +128,12 @@ def _measure(file: int) -> tuple[int, str]:
     return at, f"sha256:{digest.hexdigest()}"
 
 
-def install_squashfs(asked: InstallRequest, file: Path) -> MadeSquashfs:
+def install_squashfs(request: InstallRequest, file: Path) -> MadeSquashfs:
     """Write a target's environment as one file, to be mounted at the request's prefix; sources are built here. Raises
     EnvspecError."""
-    spec, lock = inputs.read_lock(asked.path, asked.locks_dir)
-    target = permit_target(asked, spec, lock, inputs.one_target(lock, asked.target))
-    order = ImageOrder(spec, lock, (target,), build_sources=True, offline=asked.offline)
-    made = make_squashfs(order, file, str(checked_prefix(asked.prefix)) if asked.prefix else ENVIRONMENT)
+    spec, lock = inputs.read_lock(request.path, request.locks_dir)
+    target = permit_target(request, spec, lock, inputs.pick_target(lock, request.target))
+    order = ImageOrder(spec, lock, (target,), build_sources=True, offline=request.offline)
+    made = make_squashfs(order, file, str(checked_prefix(request.prefix)) if request.prefix else ENVIRONMENT)
     prune_to_limit()
     return made

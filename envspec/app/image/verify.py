@@ -23,7 +23,7 @@ from envspec.review.audit.store import Stored, read
 def verify_image(order: ImageOrder, where: str) -> dict[str, tuple[Finding, ...]]:
     """Compare an image with what the lock gives, target by target. Raises InputError, Forbidden, IndexFailure,
     ToolError, StorageError."""
-    found = {}
+    differences_by_target = {}
     with ExitStack() as stack:
         image_source = stack.enter_context(open_image(where, "--verify", offline=order.offline))
         plans = [(target, make_plan(order.spec, order.lock, target)) for target in order.targets]
@@ -33,8 +33,8 @@ def verify_image(order: ImageOrder, where: str) -> dict[str, tuple[Finding, ...]
         for (target, plan), image in zip(plans, images, strict=True):
             differences = by_labels(plan, image)
             if not differences:
-                said = label_of(image, WITHOUT).split(",")
-                own = replace(order, without=tuple(name for name in FEATURES if name in said))
+                lacking = label_of(image, WITHOUT).split(",")
+                own = replace(order, without=tuple(name for name in FEATURES if name in lacking))
                 plan, built = require_digests(plan, target, own.without), source_wheels(own, target, stack)
                 source = stack.enter_context(open_base(plan, order.base, progress.came, offline=order.offline))
                 ready = prepare(own, target, plan, built, source, progress, stack)
@@ -50,8 +50,8 @@ def verify_image(order: ImageOrder, where: str) -> dict[str, tuple[Finding, ...]
                         progress.came,
                     )
                 )
-            found[target.name] = differences
-    return found
+            differences_by_target[target.name] = differences
+    return differences_by_target
 
 
 def _read_annotation(image: ImageManifest) -> Stored:

@@ -39,7 +39,7 @@ def stale_images(spec: Spec, lock: Lock) -> tuple[Finding, ...]:
 
 
 def wants_images(spec: Spec, old: Lock | None, recipes: Path) -> bool:
-    """Say whether images are wanted: the spec has an `[image]`, its lock has digests, or recipes were exported."""
+    """Return whether images are wanted: the spec has an `[image]`, its lock has digests, or recipes were exported."""
     return bool(old and old.images) or recipes.is_dir() or any(key.startswith("image") for key in spec.places)
 
 
@@ -55,7 +55,7 @@ class ImageDigests:
         self._known = {} if renew else self._old
         self._asking: Asking | None = None
         if not offline:
-            from envspec.base.settings import load_settings
+            from envspec.configuration.settings import load_settings
             from envspec.net.connections import index_fetcher
             from envspec.net.registry import Asking, Registries
 
@@ -74,20 +74,20 @@ class ImageDigests:
             return replace(lock, images=()), {}
         names = used_images(self._spec, lock)
         self._ask(names)
-        found: dict[str, str] = {}
+        digests: dict[str, str] = {}
         problems: dict[str, str] = {}
         for name in names:
             if digest := self._known.get(name):
-                found[name] = digest
+                digests[name] = digest
                 continue
             if digest := self._old.get(name):
-                found[name] = digest
+                digests[name] = digest
             if self._asking is not None and self._registries.asks(name):
                 try:
-                    found[name] = self._asking.answer(name)
+                    digests[name] = self._asking.answer(name)
                 except EnvspecError as error:
                     problems[name] = error.message
-        return replace(lock, images=tuple(LockedImage(name, found[name]) for name in sorted(found))), problems
+        return replace(lock, images=tuple(LockedImage(name, digests[name]) for name in sorted(digests))), problems
 
     def _ask(self, names: Sequence[str]) -> None:
         if self._asking is not None:

@@ -110,9 +110,9 @@ def begin_digests(inputs: Inputs) -> ImageDigests | None:
     if inputs.fresh:
         return None
     spec, request = inputs.spec, inputs.request
-    asked = request.images or wants_images(spec, inputs.old, app_inputs.recipes_of(spec, request.locks_dir))
+    required = request.images or wants_images(spec, inputs.old, app_inputs.recipes_of(spec, request.locks_dir))
     renew = request.upgrade.everything or request.images
-    return ImageDigests(spec, inputs.old, renew=renew, offline=request.offline or not asked)
+    return ImageDigests(spec, inputs.old, renew=renew, offline=request.offline or not required)
 
 
 def enrich(
@@ -128,9 +128,9 @@ def judge(applied: Applied, spec: Spec, lock: Lock, inputs: Inputs, path: str) -
     offline = inputs.request.offline
     # for a lock that stays nobody is asked, unless the site wants it
     asks = not inputs.stands or (applied.policy is not None and applied.policy.advisories)
-    found = refuse_malicious(spec, lock, path, offline=offline or not asks, quiet=inputs.stands)
-    found += applied.judge(spec, lock, path, offline=offline)
-    return [*found, *warnings_of(spec, lock)] if inputs.fresh and not inputs.in_conflict else found
+    findings = refuse_malicious(spec, lock, path, offline=offline or not asks, quiet=inputs.stands)
+    findings += applied.judge(spec, lock, path, offline=offline)
+    return [*findings, *warnings_of(spec, lock)] if inputs.fresh and not inputs.in_conflict else findings
 
 
 def write(inputs: Inputs, folder: LockFolder, lock: Lock) -> tuple[Status, list[Finding]]:
@@ -162,8 +162,8 @@ def _write(spec: Spec, folder: LockFolder, lock: Lock) -> tuple[bool, list[Findi
     changed = folder.write(lock)
     if not signed or folder.is_signed():
         return changed, []
-    said = f"removed {folder.path}{SUFFIX}: it signed the lock that was there before"
-    return changed, [change(said, f"envspec sign {spec.path}")]
+    message = f"removed {folder.path}{SUFFIX}: it signed the lock that was there before"
+    return changed, [change(message, f"envspec sign {spec.path}")]
 
 
 def outdated_recipes(
@@ -189,19 +189,19 @@ def _renewing(spec: Spec, folder: LockFolder, recipes: Path, locks_dir: Path | N
     from envspec.app.export.recipes import recipe_drift
 
     try:
-        found, again = recipe_drift(spec, sound(folder.load(), spec_case(spec), str(folder.path)), recipes)
+        drift, again = recipe_drift(spec, sound(folder.load(), spec_case(spec), str(folder.path)), recipes)
     except UnsoundLock:
         # with --target, the other targets may not answer the spec yet
         return ""
     return (
-        f"the recipes in {recipes} differ from the new lock: {again}{app_inputs.elsewhere(locks_dir)}" if found else ""
+        f"the recipes in {recipes} differ from the new lock: {again}{app_inputs.elsewhere(locks_dir)}" if drift else ""
     )
 
 
 def _held_back(
     spec: Spec, old: Lock | None, new: Lock, request: LockRequest
 ) -> tuple[tuple[str, ...], Sequence[Finding]]:
-    """Give, of the packages to upgrade that stay as they are, those with a newer release, and what holds them."""
+    """Return the packages to upgrade that stay although a newer release exists, and what holds each."""
     stay = [
         name
         for name in sorted(map(canonical_name, request.upgrade.packages))
@@ -235,18 +235,20 @@ def _remember(lock: Path, diagnostics: Iterable[Finding], last: Iterable[str]) -
 
 def _mark(diagnostics: Iterable[Finding], last: frozenset[str]) -> tuple[Finding, ...]:
     """Mark the notes whose keys came with the last lock."""
-    return tuple(replace(one, repeated=True) if _key(one) in last else one for one in diagnostics)
+    return tuple(
+        replace(diagnostic, repeated=True) if _key(diagnostic) in last else diagnostic for diagnostic in diagnostics
+    )
 
 
 def _entry(lock: Path) -> Path | None:
     # what the lock is, if it is no plain file, is said where it is read
     with suppress(OSError, InputError):
-        found = hashlib.sha256(read_plain(lock)).hexdigest()
-        return cache_dir(os.environ, home_of(os.environ)) / "notes-v1" / found
+        name = hashlib.sha256(read_plain(lock)).hexdigest()
+        return cache_dir(os.environ, home_of(os.environ)) / "notes-v1" / name
     return None
 
 
-def _key(one: Finding) -> str:
-    """Give the key of a note with a code; what has none is of this command alone."""
-    is_note = one.severity == "info" and one.code not in ("", WRITTEN)
-    return hashlib.sha256(f"{one.code} {one.text}".encode()).hexdigest() if is_note else ""
+def _key(diagnostic: Finding) -> str:
+    """Give the key of a note with a code; what has none is of this command aldiagnostic."""
+    is_note = diagnostic.severity == "info" and diagnostic.code not in ("", WRITTEN)
+    return hashlib.sha256(f"{diagnostic.code} {diagnostic.text}".encode()).hexdigest() if is_note else ""

@@ -87,18 +87,18 @@ class Inputs(Struct, frozen=True):
     def moment_findings(self) -> Iterator[Finding]:
         """Name the exceptions of the bound in time that have ended or do nothing, and the moment that is new."""
         spec, bounded = self.spec, self.bound(self.spec)
-        for one in () if self.keeps_moment else spec.newer_for:
-            if has_ended(one, self.now):
+        for exception in () if self.keeps_moment else spec.newer_for:
+            if has_ended(exception, self.now):
                 yield warning(
-                    f"{spec.path}: the exception of exclude-newer for {one.name} ended on {one.until} and no longer"
-                    " counts"
+                    f"{spec.path}: the exception of exclude-newer for {exception.name} ended on {exception.until} and"
+                    " no longer counts"
                 )
         if not self.keeps_moment and bounded.exclude_newer != spec.exclude_newer:
-            said = f"nothing published after {bounded.exclude_newer} is taken"
-            yield note(f"{said}: exclude-newer is {spec.exclude_newer}")
-        for one in moot(bounded):
-            said = f"the exception of exclude-newer for {one.name} lets nothing through any more"
-            yield note(f"{bounded.path}: {said}: exclude-newer itself is as late; remove it")
+            message = f"nothing published after {bounded.exclude_newer} is taken"
+            yield note(f"{message}: exclude-newer is {spec.exclude_newer}")
+        for exception in moot(bounded):
+            message = f"the exception of exclude-newer for {exception.name} lets nothing through any more"
+            yield note(f"{bounded.path}: {message}: exclude-newer itself is as late; remove it")
 
     def inventories(self) -> Mapping[str, Inventory]:
         """Give what the base of the spec has, by platform: as it was locked, or read anew. Raises as `read_base`."""
@@ -119,10 +119,12 @@ class Inputs(Struct, frozen=True):
         """Read another tool's lock for the spec's targets, where the request names one. Raises InputError."""
         if self.request.pins is None:
             return None
-        from envspec.review.diff.foreign import read
-        from envspec.review.diff.foreign.universal import Environment
+        from envspec.lock.formats.foreign import read
+        from envspec.lock.formats.foreign.universal import Environment
 
-        targets = [Environment(one.name, one.platform, self.spec.python, one.glibc) for one in self.spec.targets]
+        targets = [
+            Environment(target.name, target.platform, self.spec.python, target.glibc) for target in self.spec.targets
+        ]
         return read.first_pins(self.request.pins, targets)
 
 
@@ -131,15 +133,15 @@ def read_specs(paths: Sequence[str], locks_dir: Path | None) -> list[Spec]:
 
     Raises SpecError, and InputError where two would have one lock.
     """
-    found = [inputs.read_spec(path) for path in paths]
+    specs = [inputs.read_spec(path) for path in paths]
     seen: dict[Path, str] = {}
-    for spec in found:
+    for spec in specs:
         path = inputs.folder_of(spec, locks_dir).path
         if seen.setdefault(path, spec.path) != spec.path:
             raise InputError(
                 f"{seen[path]} and {spec.path} would both be locked as {path}", hint="give each its own [env] name"
             )
-    return found
+    return specs
 
 
 def read(spec: Spec, folder: LockFolder, request: LockRequest) -> tuple[Inputs, list[Finding]]:
@@ -160,9 +162,9 @@ def _stands(spec: Spec, old: Lock, request: LockRequest) -> bool:
 
 
 def _read_old(folder: LockFolder) -> tuple[Lock | None, list[Finding]]:
-    """Read the lock that is there, if any: also one that was merged line by line, since it is judged and rewritten; and
-    of one in conflict both sides, merged by package, with the findings of that. One from before the first release
-    counts as none."""
+    """Read the old lock, if any. A lock that git merged line by line counts: it is judged and rewritten. The sides of a
+    lock in conflict are merged by package, with findings about that. A lock from before the first release counts as
+    none."""
     try:
         return folder.read(), []
     except OlderLock:
@@ -174,7 +176,9 @@ def _read_old(folder: LockFolder) -> tuple[Lock | None, list[Finding]]:
 
         merged = merge_of_conflict(folder.path, error)
     merging = note(f"{folder.path} is in conflict: envspec merges both sides by package")
-    newer = (note(f"{printable(str(one))}: the newer counts where the spec allows it") for one in merged.conflicts)
+    newer = (
+        note(f"{printable(str(conflict))}: the newer counts where the spec allows it") for conflict in merged.conflicts
+    )
     return merged.lock, [merging, *newer]
 
 

@@ -17,7 +17,7 @@ from envspec.base.places import config_file, home_of
 from envspec.base.reader.document import decode, key_path, parse_toml
 from envspec.base.reader.structure import Checked
 from envspec.base.storage import storage_error
-from envspec.base.user_config import FORMAT, load_user_config
+from envspec.configuration.user_config import FORMAT, load_user_config
 from envspec.resolve.conda.setup import conda_resolver
 from envspec.resolve.conda.solve import CondaResolver
 from envspec.resolve.pip.build_environment import build_environments

@@ -16,8 +16,8 @@ from envspec.app.observer import interruption_says
 from envspec.app.policy import Applied, apply
 from envspec.base.errors import EnvspecError, OutsideError, parts
 from envspec.base.finding import WRITTEN, Finding, carrying, change, note, warning
-from envspec.base.settings import load_settings
 from envspec.base.texts import printable
+from envspec.configuration.settings import load_settings
 from envspec.lock.model import Lock
 from envspec.resolve.pip.sources_needed import BuildNeeds, names_needed
 from envspec.resolve.workflow.relock import RelockRequest, relock
@@ -46,10 +46,10 @@ def _solve_anew(inputs: Inputs, applied: Applied) -> tuple[tuple[Spec, Lock], li
     spec, old, request = inputs.spec, inputs.old, inputs.request
     with carrying() as report:
         if old is None and (unasked := load_settings(os.environ).unasked):
-            said = "the spec's own indexes are asked, and not those of " + printable(", ".join(unasked))
-            report.append(note(f"{said}: name such an index in [pip] indexes, and its packages in sources"))
+            message = "the spec's own indexes are asked, and not those of " + printable(", ".join(unasked))
+            report.append(note(f"{message}: name such an index in [pip] indexes, and its packages in sources"))
         report += (*edition_findings(), *inputs.moment_findings(), *applied.findings)
-        asked = RelockRequest(
+        relock_request = RelockRequest(
             inputs.bound(spec),
             old,
             upgrade=request.upgrade,
@@ -59,29 +59,32 @@ def _solve_anew(inputs: Inputs, applied: Applied) -> tuple[tuple[Spec, Lock], li
             inventories=inputs.inventories(),
             allows=request.allow_needed,
         )
-        solved, found = _solve_with_sources(spec, asked, inputs)
-        return solved, [*report, *found]
+        solved, diagnostics = _solve_with_sources(spec, relock_request, inputs)
+        return solved, [*report, *diagnostics]
 
 
 def _solve_with_sources(
-    spec: Spec, asked: RelockRequest, inputs: Inputs, tried: Collection[NeededByBuild] = ()
+    spec: Spec, relock_request: RelockRequest, inputs: Inputs, tried: Collection[NeededByBuild] = ()
 ) -> tuple[tuple[Spec, Lock], list[Finding]]:
     """Solve a spec. With `allow_needed` the spec itself may change: the sources that the resolution needs are added to
     its allow-source, and what their builds need to build-dependencies, until it needs no more."""
-    request, fresh = inputs.request, bool(asked.upgrade.everything or asked.upgrade.packages)
+    request, fresh = inputs.request, bool(relock_request.upgrade.everything or relock_request.upgrade.packages)
     with carrying() as report:
         try:
             with resolvers_of(spec, offline=request.offline, refresh=request.refresh, fresh=fresh) as resolvers:
-                lock, found = relock(asked, resolvers)
-            return (spec, _without_mere_time(inputs.old, lock) if asked.spec != spec else lock), [*report, *found]
+                lock, diagnostics = relock(relock_request, resolvers)
+            return (spec, _without_mere_time(inputs.old, lock) if relock_request.spec != spec else lock), [
+                *report,
+                *diagnostics,
+            ]
         except EnvspecError as refused:
             allowed, written, needs = _allow_needed(spec, refused, inputs, tried)
         # the other findings come again with the lock, where they still hold
         report[:] = written
-        done = "; ".join(one.text for one in written if one.code == WRITTEN)
+        done = "; ".join(diagnostic.text for diagnostic in written if diagnostic.code == WRITTEN)
         with interruption_says(done):
-            asked = replace(asked, spec=inputs.bound(allowed))
-            solved, more = _solve_with_sources(allowed, asked, inputs, {*tried, *needs})
+            relock_request = replace(relock_request, spec=inputs.bound(allowed))
+            solved, more = _solve_with_sources(allowed, relock_request, inputs, {*tried, *needs})
         return solved, [*written, *more]
 
 
@@ -92,19 +95,19 @@ def _allow_needed(
     again where they aren't all that is needed, or may not be allowed; and Forbidden."""
     from envspec.spec.edit import NeededByBuild, allow_source
 
-    needed = [one for one in parts(refused) if names_needed(one)]
-    builds = [one for one in parts(refused) if isinstance(one, BuildNeeds)]
-    needs = [NeededByBuild(one.about[0], one.line, one.tables) for one in builds]
+    needed = [part for part in parts(refused) if names_needed(part)]
+    builds = [part for part in parts(refused) if isinstance(part, BuildNeeds)]
+    needs = [NeededByBuild(build.about[0], build.line, build.tables) for build in builds]
     if not (needed or builds) or not inputs.request.allow_needed or {*tried}.intersection(needs):
         raise refused
-    names = tuple(dict.fromkeys(name for one in needed for name in names_needed(one)))
+    names = tuple(dict.fromkeys(name for part in needed for name in names_needed(part)))
     apply(replace(spec, pip=replace(spec.pip, allow_source=(*spec.pip.allow_source, *names))))
     allow_source(spec.path, names, needs)
     written: list[Finding] = [note(source.message) for source in (*needed, *builds)]
     if names:
         written.append(change(f"wrote allow-source into {spec.path}: {', '.join(names)}"))
-    for one in needs:
-        line = f"{one.package} = {', '.join(one.lines)}"
+    for need in needs:
+        line = f"{need.package} = {', '.join(need.lines)}"
         written.append(change(f"wrote build-dependencies into {spec.path}: {line}"))
     return app_inputs.read_spec(spec.path), written, needs
 

@@ -42,8 +42,8 @@ def changes(old: Lock | None, new: Lock) -> list[str]:
         for (left, right), targets in moves.items():
             if left != right:
                 where = f" [{', '.join(targets)}]" if len(moves) > 1 else ""
-                said = f"added {name} {right}" if not left else f"removed {name} {left}"
-                lines.append(f"{f'changed {name} {left} -> {right}' if left and right else said}{where}")
+                line = f"added {name} {right}" if not left else f"removed {name} {left}"
+                lines.append(f"{f'changed {name} {left} -> {right}' if left and right else line}{where}")
     return lines
 
 
@@ -51,8 +51,8 @@ def shorten(lines: Sequence[str], old: Lock | None, new: Lock) -> list[str]:
     """Return ten of the changes and a count of the others; first what a spec asks for by name."""
     if len(lines) <= _MOST:
         return list(lines)
-    asked = {pin.name for lock in (old, new) for target in lock or () for pin in target.pins if pin.direct}
-    ordered = sorted(lines, key=lambda line: line.split()[1] not in asked)
+    requested = {pin.name for lock in (old, new) for target in lock or () for pin in target.pins if pin.direct}
+    ordered = sorted(lines, key=lambda line: line.split()[1] not in requested)
     kinds = Counter(line.partition(" ")[0] for line in ordered[_MOST:])
     counts = ", ".join(f"{kinds[kind]} {kind}" for kind in ("added", "changed", "removed") if kinds[kind])
     left = plural(len(lines) - _MOST, "more change")
@@ -60,11 +60,11 @@ def shorten(lines: Sequence[str], old: Lock | None, new: Lock) -> list[str]:
 
 
 def _versions(lock: Lock) -> dict[str, dict[str, str]]:
-    """Return versions by name and target; of what all targets share, under no target."""
-    found: dict[str, dict[str, str]] = {}
+    """Return versions by name and target; those that all targets share stand under ""."""
+    versions: dict[str, dict[str, str]] = {}
     for target in lock:
         for pin in target.pins:
-            found.setdefault(pin.name, {})[target.name] = pin.version
-    for one in lock.pythons:
-        found[f"python for {one.platform}"] = {"": f"{one.version}+{one.build}"}
-    return {**found, **{image.name: {"": image.digest[: len("sha256:") + 12]} for image in lock.images}}
+            versions.setdefault(pin.name, {})[target.name] = pin.version
+    for python in lock.pythons:
+        versions[f"python for {python.platform}"] = {"": f"{python.version}+{python.build}"}
+    return {**versions, **{image.name: {"": image.digest[: len("sha256:") + 12]} for image in lock.images}}

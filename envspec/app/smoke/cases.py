@@ -13,8 +13,8 @@ from envspec.app import inputs
 from envspec.app.this_machine import this_machine
 from envspec.base.errors import InputError, ToolError
 from envspec.base.programs import ENVSPEC, find_program
-from envspec.base.settings import load_settings
 from envspec.base.texts import printable
+from envspec.configuration.settings import load_settings
 from envspec.export.carried import check_files, multi_node_program
 from envspec.export.folder import render
 from envspec.export.make import make_plan
@@ -100,31 +100,33 @@ _FORMATS = {"docker": "dockerfile", "apptainer": "apptainer"}
 """The recipe that a runner builds."""
 
 
-def choose_cases(asked: SmokeRequest) -> tuple[tuple[SmokeCase, ...], tuple[Skipped, ...]]:
+def choose_cases(request: SmokeRequest) -> tuple[tuple[SmokeCase, ...], tuple[Skipped, ...]]:
     """Give the cases of the named targets, or of all that this machine can run, and the skipped ones.
 
     Raises as `read_lock`; InputError for a choice that can't run.
     """
-    cpu, slurm = asked.checks.device == "cpu", asked.runner == "slurm"
-    machine = this_machine(without_gpu=slurm or cpu, contained=asked.within != "local")
-    machine = replace(machine, near=asked.near)
-    references = load_references(asked.references) if asked.references else References({}, {})
-    programs = _programs(asked.resources.nodes > 1)
+    cpu, slurm = request.checks.device == "cpu", request.runner == "slurm"
+    machine = this_machine(without_gpu=slurm or cpu, contained=request.within != "local")
+    machine = replace(machine, near=request.near)
+    references = load_references(request.references) if request.references else References({}, {})
+    programs = _programs(request.resources.nodes > 1)
     cases: list[SmokeCase] = []
     skipped: list[Skipped] = []
-    unknown = set(asked.targets)
-    for path in dict.fromkeys(asked.paths):
-        spec, lock = inputs.read_lock(path, asked.locks_dir, making="proof", on_base=True)
-        if spec.base and asked.within not in _RUNNERS[spec.base.kind]:
-            inputs.refuse_base(spec, f"--runner {asked.within} on a {spec.base.kind}")
-        locks = inputs.folder_of(spec, asked.locks_dir).folder.parent
+    unknown = set(request.targets)
+    for path in dict.fromkeys(request.paths):
+        spec, lock = inputs.read_lock(path, request.locks_dir, making="proof", on_base=True)
+        if spec.base and request.within not in _RUNNERS[spec.base.kind]:
+            inputs.refuse_base(spec, f"--runner {request.within} on a {spec.base.kind}")
+        locks = inputs.folder_of(spec, request.locks_dir).folder.parent
         # with one spec, a misspelt target gets its hint; of several, each may have some of those named
-        named = asked.targets if len(asked.paths) == 1 else [name for name in asked.targets if lock.target(name)]
+        named = request.targets if len(request.paths) == 1 else [name for name in request.targets if lock.target(name)]
         unknown -= set(named)
-        if asked.targets and not named:
+        if request.targets and not named:
             continue
         for target in inputs.locked_targets(lock, named):
-            reason = reason_to_skip(spec, target, machine, nodes=asked.resources.nodes, is_named=bool(asked.targets))
+            reason = reason_to_skip(
+                spec, target, machine, nodes=request.resources.nodes, is_named=bool(request.targets)
+            )
             if reason:
                 skipped.append((spec.name, target.name, reason))
                 continue
@@ -136,66 +138,66 @@ def choose_cases(asked: SmokeRequest) -> tuple[tuple[SmokeCase, ...], tuple[Skip
                     locks_dir=str(locks),
                     programs=programs,
                     references=references.of(target.name),
-                    recipe=_recipe(asked, spec, lock, target),
-                    wants_gpu=_wants_gpu(asked, target, machine),
+                    recipe=_recipe(request, spec, lock, target),
+                    wants_gpu=_wants_gpu(request, target, machine),
                 )
             )
     if unknown:
         raise InputError(f"none of these specs has a target {', '.join(sorted(map(printable, unknown)))}")
     refuse_twins(cases)
-    if asked.checks.device == "cuda":
-        cases, more = leave_out_cpu(cases, named=bool(asked.targets))
+    if request.checks.device == "cuda":
+        cases, more = leave_out_cpu(cases, named=bool(request.targets))
         skipped += more
-    if (asked.image or asked.sif) and len(cases) != 1:
+    if (request.image or request.sif) and len(cases) != 1:
         raise InputError(f"one image can't serve {len(cases)} targets", hint="choose one with --target")
     return tuple(cases), tuple(skipped)
 
 
-def _wants_gpu(asked: SmokeRequest, target: LockedTarget, machine: LocalMachine) -> bool:
-    """Say whether a target's runs get the machine's GPUs."""
-    if target.inputs.cuda is None or asked.checks.device == "cpu":
+def _wants_gpu(request: SmokeRequest, target: LockedTarget, machine: LocalMachine) -> bool:
+    """Return whether a target's runs get the machine's GPUs."""
+    if target.inputs.cuda is None or request.checks.device == "cpu":
         return False
-    return asked.runner == "slurm" or asked.checks.device == "cuda" or bool(machine.capabilities)
+    return request.runner == "slurm" or request.checks.device == "cuda" or bool(machine.capabilities)
 
 
-def _recipe(asked: SmokeRequest, spec: Spec, lock: SoundLock, target: LockedTarget) -> Mapping[str, str]:
+def _recipe(request: SmokeRequest, spec: Spec, lock: SoundLock, target: LockedTarget) -> Mapping[str, str]:
     """Render the recipe folder that an image is built from, as `envspec export` writes it; empty where none is built.
     Raises InputError where none is possible."""
-    format = _FORMATS.get(asked.within)
-    if format is None or asked.image or asked.sif:
+    format = _FORMATS.get(request.within)
+    if format is None or request.image or request.sif:
         return {}
     refuse_secret_variables(spec, [target.name])
     return render(make_plan(spec, lock, target), format)
 
 
 def _programs(multi_node: bool) -> dict[str, str]:
-    found = dict(check_files())
+    programs = dict(check_files())
     if multi_node:
-        found[MULTI_NODE] = multi_node_program()
-    return found
+        programs[MULTI_NODE] = multi_node_program()
+    return programs
 
 
 # The runners of `envspec smoke`, with this machine's programs.
 
 
-def make_runner(name: str, asked: SmokeRequest, folders: Folders) -> Runner:
+def make_runner(name: str, request: SmokeRequest, folders: Folders) -> Runner:
     """Make the runner of this name. Raises ToolError where its program is missing and would run."""
     if name == "docker":
-        engine = asked.engine or _first_in_path("docker", "podman")
-        if engine is None and not asked.dry_run:
+        engine = request.engine or _first_in_path("docker", "podman")
+        if engine is None and not request.dry_run:
             raise ToolError("neither docker nor podman is in PATH", hint="install one, or use --runner apptainer")
         engine = engine or "docker"
-        if engine == "docker" and not asked.image and not asked.dry_run:
+        if engine == "docker" and not request.image and not request.dry_run:
             refuse_without_buildx()
         user = user_of(engine, (os.getuid(), os.getgid()))
-        return Docker(folders, engine, user, asked.image, site=SiteBuilds(load_settings(), os.environ))
+        return Docker(folders, engine, user, request.image, site=SiteBuilds(load_settings(), os.environ))
     if name == "apptainer":
         program = _first_in_path("apptainer", "singularity")
-        if program is None and not asked.dry_run:
+        if program is None and not request.dry_run:
             raise ToolError("neither apptainer nor singularity is in PATH", hint="on clusters: module load apptainer")
-        sif = Path(os.path.abspath(asked.sif)) if asked.sif else None
+        sif = Path(os.path.abspath(request.sif)) if request.sif else None
         return Apptainer(folders, program or "apptainer", sif, site=SiteBuilds(load_settings(), os.environ))
-    return Local(folders, ENVSPEC, asked.offline)
+    return Local(folders, ENVSPEC, request.offline)
 
 
 def _first_in_path(*programs: str) -> str | None:

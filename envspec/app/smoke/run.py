@@ -21,9 +21,9 @@ from envspec.app.smoke.cases import SmokeRequest, choose_cases, make_runner
 from envspec.base.atomic import refuse_read_only
 from envspec.base.errors import InputError, StorageError, ToolError
 from envspec.base.programs import find_program
-from envspec.base.settings import load_settings
 from envspec.base.storage import storage_error
 from envspec.base.texts import byte_size, plural, printable
+from envspec.configuration.settings import load_settings
 from envspec.export.site_build import constraint
 from envspec.prove.proof.table import hardware
 from envspec.prove.smoke.report.compare import Comparison, compare
@@ -41,7 +41,7 @@ from envspec.prove.smoke.run.jobs import STATE, JobPlan, Submitted, prepare_all,
 
 
 def plan_jobs(
-    asked: SmokeRequest, cases: tuple[SmokeCase, ...], skipped: tuple[Skipped, ...], folders: Folders
+    request: SmokeRequest, cases: tuple[SmokeCase, ...], skipped: tuple[Skipped, ...], folders: Folders
 ) -> tuple[JobPlan, tuple[Skipped, ...]]:
     """Give the jobs of the cases that a partition takes, and the skipped cases. Raises InputError."""
     if (folders.results / STATE).exists():
@@ -49,7 +49,7 @@ def plan_jobs(
         raise InputError(f"{folders.results} already holds submitted jobs", hint=hint)
     # the folder is used once, so its name makes the jobs' names unique
     token = hashlib.sha256(str(folders.results).encode()).hexdigest()[:8]
-    partitions = [slurm.partition_of(text) for text in asked.partitions] or [slurm.Partition(None)]
+    partitions = [slurm.partition_of(text) for text in request.partitions] or [slurm.Partition(None)]
     homeless = [case for case in cases if not any(place.takes(case.target) for place in partitions)]
     if homeless and len(homeless) == len(cases):
         hint = "check the patterns of --partition NAME=TARGET,…"
@@ -57,8 +57,8 @@ def plan_jobs(
     cases = tuple(case for case in cases if case not in homeless)
     skipped = (*skipped, *((case.spec, case.target, "no --partition takes it") for case in homeless))
     jobs = slurm.plan_jobs(cases, partitions, token, _asking())
-    inner = make_runner(asked.within, asked, folders)
-    return JobPlan(cases, jobs, inner, asked.checks, asked.resources, folders), skipped
+    inner = make_runner(request.within, request, folders)
+    return JobPlan(cases, jobs, inner, request.checks, request.resources, folders), skipped
 
 
 def _asking() -> Callable[[SmokeCase], tuple[str, ...]]:
@@ -66,12 +66,12 @@ def _asking() -> Callable[[SmokeCase], tuple[str, ...]]:
     site = load_settings().site.slurm
 
     def words(case: SmokeCase) -> tuple[str, ...]:
-        asked = case.slurm
+        of_spec = case.slurm
         of_lock = constraint(site, *case.runs_on) if case.wants_gpu else None
         given = {
-            "account": asked.account or site.account,
-            "partition": asked.partition or site.partition,
-            "constraint": asked.constraint or of_lock,
+            "account": of_spec.account or site.account,
+            "partition": of_spec.partition or site.partition,
+            "constraint": of_spec.constraint or of_lock,
         }
         return tuple(f"--{name}={value}" for name, value in given.items() if value)
 
@@ -79,7 +79,7 @@ def _asking() -> Callable[[SmokeCase], tuple[str, ...]]:
 
 
 def submit_jobs(plan: JobPlan, skipped: tuple[Skipped, ...], *, no_wait: bool) -> Submitted:
-    """Make the environments and submit the jobs. With `no_wait`, refusals are told: there will be no report of them.
+    """Make the environments and submit the jobs. With `no_wait`, refusals are reported here: no later report has them.
 
     Raises ToolError, StorageError.
     """
@@ -132,68 +132,68 @@ class HandedOver(Struct, frozen=True):
     whole: bool
 
 
-def smoke(asked: SmokeRequest) -> SmokeOutcome | HandedOver:
+def smoke(request: SmokeRequest) -> SmokeOutcome | HandedOver:
     """Run the checks, or wait for submitted jobs. Raises InputError, StorageError, ToolError."""
-    _refuse_unwritable(asked)
-    if asked.attach is not None:
-        results = _results_of(asked.attach)
-        return _wait(asked, read_submission(results), results)
-    folders, cases, skipped = _cases(asked)
-    if len(cases) > 1 or asked.evidence is not None:
-        say("\n".join(plan_lines(asked, cases, skipped, folders)))
-    if asked.runner != "slurm":
-        runner = make_runner(asked.runner, asked, folders)
+    _refuse_unwritable(request)
+    if request.attach is not None:
+        results = _results_of(request.attach)
+        return _wait(request, read_submission(results), results)
+    folders, cases, skipped = _cases(request)
+    if len(cases) > 1 or request.evidence is not None:
+        say("\n".join(plan_lines(request, cases, skipped, folders)))
+    if request.runner != "slurm":
+        runner = make_runner(request.runner, request, folders)
         interrupted = f"finished runs are in {folders.results}"
         with interruption_says(interrupted), observer().runs([case.name for case in cases]) as display:
-            runs = run_cases(runner, cases, asked.checks, folders, display.update, display.end_run)
-        return _outcome(asked, (*runs, *_not_run(skipped, asked.runner)), folders.results)
-    plan, skipped = plan_jobs(asked, cases, skipped, folders)
+            runs = run_cases(runner, cases, request.checks, folders, display.update, display.end_run)
+        return _outcome(request, (*runs, *_not_run(skipped, request.runner)), folders.results)
+    plan, skipped = plan_jobs(request, cases, skipped, folders)
     if not plan.cases:
-        return _outcome(asked, _not_run(skipped, "slurm"), folders.results)
-    submitted = submit_jobs(plan, skipped, no_wait=asked.no_wait)
-    if asked.no_wait:
+        return _outcome(request, _not_run(skipped, "slurm"), folders.results)
+    submitted = submit_jobs(plan, skipped, no_wait=request.no_wait)
+    if request.no_wait:
         whole = not submitted.failed and all(job.job is not None for job in submitted.jobs)
         return HandedOver(folders.results, whole)
-    return _wait(asked, submitted, folders.results)
+    return _wait(request, submitted, folders.results)
 
 
-def dry_run(asked: SmokeRequest, *, whole: bool) -> Iterator[str]:
+def dry_run(request: SmokeRequest, *, whole: bool) -> Iterator[str]:
     """List the skipped targets, and for each other one the run's place, content, longest time and results. `whole`: the
     steps instead, as lines for people and shells. Raises InputError."""
-    folders, cases, skipped = _cases(asked)
-    found: list[Step]
-    if asked.runner == "slurm":
-        plan, skipped = plan_jobs(asked, cases, skipped, folders)
-        cases, found = plan.cases, list(plan.steps())
+    folders, cases, skipped = _cases(request)
+    planned: list[Step]
+    if request.runner == "slurm":
+        plan, skipped = plan_jobs(request, cases, skipped, folders)
+        cases, planned = plan.cases, list(plan.steps())
     else:
-        runner = make_runner(asked.runner, asked, folders)
-        each = (steps(runner, case, asked.checks, folders) for case in cases)
-        found = [step for before, checking in each for step in (*before, checking)]
+        runner = make_runner(request.runner, request, folders)
+        each = (steps(runner, case, request.checks, folders) for case in cases)
+        planned = [step for before, checking in each for step in (*before, checking)]
     yield from (f"# skipped: {spec} × {target}: {printable(reason)}" for spec, target, reason in skipped)
     if whole:
-        yield from [dry(found)] if found else ()
+        yield from [dry(planned)] if planned else ()
         return
     if cases:
-        yield from plan_lines(asked, cases, skipped, folders)
+        yield from plan_lines(request, cases, skipped, folders)
     for case in cases:
-        yield from _summary(asked, case, folders)
-    yield from (step.shell for step in found if isinstance(step, Command) and step.argv[0] == "sbatch")
+        yield from _summary(request, case, folders)
+    yield from (step.shell for step in planned if isinstance(step, Command) and step.argv[0] == "sbatch")
 
 
 def plan_lines(
-    asked: SmokeRequest, cases: Sequence[SmokeCase], skipped: Sequence[Skipped], folders: Folders
+    request: SmokeRequest, cases: Sequence[SmokeCase], skipped: Sequence[Skipped], folders: Folders
 ) -> Iterator[str]:
-    """Say, before it is done, which targets run here, what they download at most, and how long each took before."""
-    kept: dict[tuple[str, str], SmokeReport] = {}
+    """List the targets that run here, with their largest download and the time of their earlier run."""
+    reports: dict[tuple[str, str], SmokeReport] = {}
     with suppress(InputError, StorageError):  # whoever keeps reports there is told
-        kept = kept_runs((case.path for case in cases), asked.evidence)
-    files = [frozenset() if _is_made(asked, case, folders) else case.files for case in cases]
-    took = [kept[case.spec, case.target].seconds for case in cases if (case.spec, case.target) in kept]
+        reports = kept_runs((case.path for case in cases), request.evidence)
+    files = [frozenset() if _is_made(request, case, folders) else case.files for case in cases]
+    took = [reports[case.spec, case.target].seconds for case in cases if (case.spec, case.target) in reports]
     fit = f"plan: {len(cases)} of {plural(len(cases) + len(skipped), 'target')}"
     known = f", {seconds(sum(took))} by the kept reports of {len(took)}" if took else ""
     yield f"{fit}, at most {byte_size(_total(frozenset().union(*files)))} to download{known}"
     for case, own in zip(cases, files, strict=True):
-        report = kept.get((case.spec, case.target))
+        report = reports.get((case.spec, case.target))
         before = (
             f"{seconds(report.seconds)} before, with {printable(hardware(report))}" if report else "no report is kept"
         )
@@ -204,28 +204,28 @@ def _total(files: frozenset[tuple[str, int]]) -> int:
     return sum(size for _, size in files)
 
 
-def _place(asked: SmokeRequest, case: SmokeCase, folders: Folders) -> Path | None:
+def _place(request: SmokeRequest, case: SmokeCase, folders: Folders) -> Path | None:
     """Give where a case's environment or image lies; None for one in an engine."""
-    return {"local": folders.prefix(case), "apptainer": asked.sif or folders.sif(case)}.get(asked.within)
+    return {"local": folders.prefix(case), "apptainer": request.sif or folders.sif(case)}.get(request.within)
 
 
-def _is_made(asked: SmokeRequest, case: SmokeCase, folders: Folders) -> bool:
-    place = _place(asked, case, folders)
-    return place.exists() if place else asked.image is not None
+def _is_made(request: SmokeRequest, case: SmokeCase, folders: Folders) -> bool:
+    place = _place(request, case, folders)
+    return place.exists() if place else request.image is not None
 
 
-def _summary(asked: SmokeRequest, case: SmokeCase, folders: Folders) -> Iterator[str]:
-    """Describe a run that would be."""
-    config, checks = json.loads(case.carried[CONFIG]), asked.checks
-    place = _place(asked, case, folders)
-    made = "made already" if _is_made(asked, case, folders) else "to be made"
+def _summary(request: SmokeRequest, case: SmokeCase, folders: Folders) -> Iterator[str]:
+    """Describe a run before it begins."""
+    config, checks = json.loads(case.carried[CONFIG]), request.checks
+    place = _place(request, case, folders)
+    made = "made already" if _is_made(request, case, folders) else "to be made"
     environment = f"{place} ({made})" if place else "from the recipe"
     groups = [", ".join(checks.only) or "all groups", *(word for word in ("quick", "deep") if getattr(checks, word))]
-    runner = asked.runner if asked.within == asked.runner else f"{asked.within} within {asked.runner}"
-    results = str(folders.results) if asked.output else f"a new folder in {folders.results.parent}"
+    runner = request.runner if request.within == request.runner else f"{request.within} within {request.runner}"
+    results = str(folders.results) if request.output else f"a new folder in {folders.results.parent}"
     yield case.name
     yield f"  runner: {runner}, on {'GPUs' if case.wants_gpu else 'the CPU'}"
-    yield f"  environment: {printable(asked.image or environment)}"
+    yield f"  environment: {printable(request.image or environment)}"
     yield f"  checks: {', '.join(groups)}"
     yield f"  training: {checks.workload or config['workload']}, {checks.steps or config['steps']} steps"
     yield f"  time: at most {checks.timeout or TIMEOUT} s for each check"
@@ -234,11 +234,11 @@ def _summary(asked: SmokeRequest, case: SmokeCase, folders: Folders) -> Iterator
 
 def compare_reports(first: Path, second: Path) -> Comparison:
     """Compare two reports, each a file or the only one in a folder of results. Raises InputError, StorageError."""
-    one, other = (load_report(_report_in(path)) for path in (first, second))
-    for path, report in ((first, one), (second, other)):
+    first_report, second_report = (load_report(_report_in(path)) for path in (first, second))
+    for path, report in ((first, first_report), (second, second_report)):
         if is_pretended(report):
             raise InputError(f"{path} is of a pretended GPU, which proves nothing")
-    return compare(one, other)
+    return compare(first_report, second_report)
 
 
 def _report_in(path: Path) -> Path:
@@ -255,13 +255,13 @@ def _cache() -> Path:
     return load_settings().cache().absolute() / "smoke"
 
 
-def _cases(asked: SmokeRequest) -> tuple[Folders, tuple[SmokeCase, ...], tuple[Skipped, ...]]:
-    if asked.output is not None:
-        results = Path(os.path.abspath(asked.output))
+def _cases(request: SmokeRequest) -> tuple[Folders, tuple[SmokeCase, ...], tuple[Skipped, ...]]:
+    if request.output is not None:
+        results = Path(os.path.abspath(request.output))
     else:
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         results = _cache() / "results" / f"{stamp}-{secrets.token_hex(2)}"
-    return Folders(_cache(), results), *choose_cases(asked)
+    return Folders(_cache(), results), *choose_cases(request)
 
 
 def _not_run(skipped: tuple[Skipped, ...], runner: str) -> tuple[Run, ...]:
@@ -281,38 +281,38 @@ def _results_of(job: str) -> Path:
         ) from None
 
 
-def _wait(asked: SmokeRequest, submitted: Submitted, results: Path) -> SmokeOutcome:
+def _wait(request: SmokeRequest, submitted: Submitted, results: Path) -> SmokeOutcome:
     failed = [Run(s, t, "slurm", "error", None, reason, None, log) for s, t, reason, log in submitted.failed]
     running = f"the jobs keep running, and envspec smoke --attach {results} waits for them"
     with interruption_says(running), observer().runs(list(titles(submitted))) as display:
         runs = wait(submitted, results, display.update, display.end_run)
-    return _outcome(asked, (*runs, *failed, *_not_run(submitted.skipped, "slurm")), results)
+    return _outcome(request, (*runs, *failed, *_not_run(submitted.skipped, "slurm")), results)
 
 
-def _refuse_unwritable(asked: SmokeRequest) -> None:
+def _refuse_unwritable(request: SmokeRequest) -> None:
     """Test that the documents can be written, before hours of a cluster are spent. Raises StorageError."""
-    for option, path in asked.documents.items():
+    for option, path in request.documents.items():
         try:
-            with location(path.parent, asked.paths).open(make=True) as folder:
+            with location(path.parent, request.paths).open(make=True) as folder:
                 folder.refuse_odd(path.name)
                 refuse_read_only(folder)
         except OSError as error:
             raise storage_error(error, path, option=option) from None
 
 
-def _outcome(asked: SmokeRequest, runs: tuple[Run, ...], folder: Path) -> SmokeOutcome:
+def _outcome(request: SmokeRequest, runs: tuple[Run, ...], folder: Path) -> SmokeOutcome:
     """Write the documents about the runs."""
     results = Results(runs)
     unwritten: list[InputError | StorageError] = []
-    for option, path in asked.documents.items():
+    for option, path in request.documents.items():
         try:
-            write_text(path, junit(results) if option == "--junit" else page(results), option, asked.paths)
+            write_text(path, junit(results) if option == "--junit" else page(results), option, request.paths)
             say(f"wrote {printable(str(path))}")
         except StorageError as error:
             unwritten.append(error)
-    if asked.evidence is not None:
+    if request.evidence is not None:
         try:
-            keep_reports(asked.evidence, folder, _cache() / "environments")
+            keep_reports(request.evidence, folder, _cache() / "environments")
         except (InputError, StorageError) as error:
             unwritten.append(error)
     return SmokeOutcome(results, folder, tuple(unwritten))

@@ -28,8 +28,8 @@ from envspec.base import programs
 from envspec.base.documents import read_json
 from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, InternalError, OutsideError, ToolError
 from envspec.base.redact import redact
-from envspec.base.settings import split_credentials
 from envspec.base.storage import OF_THE_MACHINE, storage_error
+from envspec.configuration.settings import split_credentials
 from envspec.facts.cuda_stack import NOT_FOR_METADATA
 from envspec.lock.toml_text import key, string, value
 from envspec.net.file_store import BY_INDEX, FileStore, WantedFile

@@ -1,7 +1,7 @@
 """The target that a machine gets when the user names none. Pure.
 
-A CPU target is taken only where the lock has no CUDA target for the platform: that a machine shows no GPU says where
-one stands (a login node), not what one wants.
+A CPU target is taken only where the lock has no CUDA target for the platform: a machine without a GPU may be a login
+node, whose user wants CUDA all the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from envspec.packages.version_numbers import numbers_in
 from envspec.prove.doctor.fits import LocalMachine, misfit
 from envspec.spec.model import Spec
 
-_TOLD = 6
+_SHOWN_TARGETS = 6
 """How many targets a refusal explains."""
 
 
@@ -44,29 +44,29 @@ def choose(
 
     Raises InputError where no target runs here.
     """
-    reasons = {one.name: misfit(spec, one, replace(machine, without_gpu=True)) for one in targets}
-    here = tuple(one for one in targets if reasons[one.name] is None)
-    if not here:
+    reasons = {target.name: misfit(spec, target, replace(machine, without_gpu=True)) for target in targets}
+    runnable = tuple(target for target in targets if reasons[target.name] is None)
+    if not runnable:
         raise _nothing(spec, reasons)
-    with_gpu = tuple(one for one in here if one.inputs.cuda)
-    wanted = _preference(here, preferred)
+    with_gpu = tuple(target for target in runnable if target.inputs.cuda)
+    by_setting = _preference(runnable, preferred)
     if not with_gpu:
-        if len(here) == 1:
-            return ChosenTarget(here[0], f"the only one for {machine.platform}" if len(targets) > 1 else "")
-        if wanted:
-            return ChosenTarget(wanted, _BY_SETTING)
-        return Undecided(here, f"{len(here)} targets run on this machine")
+        if len(runnable) == 1:
+            return ChosenTarget(runnable[0], f"the only one for {machine.platform}" if len(targets) > 1 else "")
+        if by_setting:
+            return ChosenTarget(by_setting, _BY_SETTING)
+        return Undecided(runnable, f"{len(runnable)} targets run on this machine")
     if machine.capabilities:
-        return _by_gpu(spec, here, with_gpu, machine, preferred)
-    if wanted:
-        return ChosenTarget(wanted, f"{_BY_SETTING}; {_NOT_JUDGED}" if wanted.inputs.cuda else _BY_SETTING)
-    if len(here) == 1:
-        return ChosenTarget(here[0], f"the only one for {machine.platform}; {_NOT_JUDGED}")
-    return Undecided(here, "this machine shows no working GPU, which doesn't say that a CPU target is wanted")
+        return _by_gpu(spec, runnable, with_gpu, machine, preferred)
+    if by_setting:
+        return ChosenTarget(by_setting, f"{_BY_SETTING}; {_NOT_JUDGED}" if by_setting.inputs.cuda else _BY_SETTING)
+    if len(runnable) == 1:
+        return ChosenTarget(runnable[0], f"the only one for {machine.platform}; {_NOT_JUDGED}")
+    return Undecided(runnable, "this machine shows no working GPU, which doesn't say that a CPU target is wanted")
 
 
 def remark(spec: Spec, target: LockedTarget, machine: LocalMachine) -> str | None:
-    """The remark on a target that the user named, and that isn't known to run here; None where it is."""
+    """Return the remark on a target that the user named and that may not run here; None for a target that runs."""
     if target.inputs.cuda and not machine.capabilities:
         return _NOT_JUDGED
     return misfit(spec, target, machine)
@@ -80,20 +80,20 @@ _NOT_JUDGED = "not judged here, because this machine shows no working GPU"
 
 def _by_gpu(
     spec: Spec,
-    here: tuple[LockedTarget, ...],
+    runnable: tuple[LockedTarget, ...],
     with_gpu: tuple[LockedTarget, ...],
     machine: LocalMachine,
     preferred: Sequence[str],
 ) -> ChosenTarget:
     """Choose among the targets for GPUs: one that isn't for this machine's is no reason to take a CPU target."""
-    reasons = {one.name: misfit(spec, one, machine) for one in with_gpu}
-    fitting = tuple(one for one in with_gpu if reasons[one.name] is None)
+    reasons = {target.name: misfit(spec, target, machine) for target in with_gpu}
+    fitting = tuple(target for target in with_gpu if reasons[target.name] is None)
     if not fitting:
-        raise _nothing(spec, reasons, next((one.name for one in here if not one.inputs.cuda), None))
-    found = _preference(fitting, preferred) or max(fitting, key=_rank)
-    others = [one.name for one in fitting if one is not found]
-    more = f"; {', '.join(others)} would run too" if others else ""
-    return ChosenTarget(found, f"{_gpus(machine)}, driver {machine.driver or 'unknown'}{more}")
+        raise _nothing(spec, reasons, next((target.name for target in runnable if not target.inputs.cuda), None))
+    best = _preference(fitting, preferred) or max(fitting, key=_rank)
+    rest = [target.name for target in fitting if target is not best]
+    more = f"; {', '.join(rest)} would run too" if rest else ""
+    return ChosenTarget(best, f"{_gpus(machine)}, driver {machine.driver or 'unknown'}{more}")
 
 
 def _rank(target: LockedTarget) -> tuple[object, ...]:
@@ -102,20 +102,20 @@ def _rank(target: LockedTarget) -> tuple[object, ...]:
 
 
 def _gpus(machine: LocalMachine) -> str:
-    found = list(dict.fromkeys(machine.capabilities))
+    distinct = list(dict.fromkeys(machine.capabilities))
     counted = f"{len(machine.capabilities)} GPUs" if len(machine.capabilities) > 1 else "GPU"
-    return f"{counted} of {', '.join(map(sm_of, found))}"
+    return f"{counted} of {', '.join(map(sm_of, distinct))}"
 
 
 def _preference(targets: Iterable[LockedTarget], patterns: Sequence[str]) -> LockedTarget | None:
     every = tuple(targets)
-    return next((one for pattern in patterns for one in every if fnmatchcase(one.name, pattern)), None)
+    return next((target for pattern in patterns for target in every if fnmatchcase(target.name, pattern)), None)
 
 
 def _nothing(spec: Spec, reasons: dict[str, str | None], cpu: str | None = None) -> InputError:
-    told = [f"{name}: {reason}" for name, reason in reasons.items()]
-    left = [f"and {len(told) - _TOLD} more"] if len(told) > _TOLD else []
+    lines = [f"{name}: {reason}" for name, reason in reasons.items()]
+    left = [f"and {len(lines) - _SHOWN_TARGETS} more"] if len(lines) > _SHOWN_TARGETS else []
     hint = f"`envspec doctor {spec.path}` says what would work here"
     if cpu:
         hint = f"--target {cpu} runs without the GPU; {hint}"
-    return InputError("\n  ".join([f"no target of {spec.name} runs here:", *told[:_TOLD], *left]), hint=hint)
+    return InputError("\n  ".join([f"no target of {spec.name} runs here:", *lines[:_SHOWN_TARGETS], *left]), hint=hint)

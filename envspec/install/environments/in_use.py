@@ -37,7 +37,7 @@ _OTHERS = {
 class Ready(Struct, frozen=True):
     """prefix   the environment's folder, absolute
     spec     the spec's name; `target` the target's
-    said     the line that says which target it is and why; empty where the user named it
+    reason   the line that names the target and why it was chosen; empty where the user named it
     conda    it is conda's, and a virtual environment otherwise
     scripts  packages have scripts of their own for activation, or modules are loaded: a shell has to do that
     fixed    variables of every process; `own` those that the caller's replace
@@ -46,7 +46,7 @@ class Ready(Struct, frozen=True):
     prefix: str
     spec: str
     target: str
-    said: str
+    reason: str
     conda: bool
     scripts: bool
     fixed: Mapping[str, str]
@@ -58,9 +58,9 @@ class Ready(Struct, frozen=True):
         if self.conda:
             kind = {"CONDA_PREFIX": self.prefix, "CONDA_DEFAULT_ENV": self.spec}
         bin_first = f"{self.prefix}/bin{os.pathsep}{env.get('PATH') or os.defpath}"
-        gone = {*OF_OTHER_PYTHONS, *_OTHERS[self.conda]} - ({"PYTHONPATH"} if env.get(KEEP_PYTHONPATH) else set())
-        kept = {name: value for name, value in env.items() if name not in gone}
-        return {**self.own, **kept, **self.fixed, **kind, "PATH": bin_first}
+        dropped = {*OF_OTHER_PYTHONS, *_OTHERS[self.conda]} - ({"PYTHONPATH"} if env.get(KEEP_PYTHONPATH) else set())
+        inherited = {name: value for name, value in env.items() if name not in dropped}
+        return {**self.own, **inherited, **self.fixed, **kind, "PATH": bin_first}
 
     def command(self, words: Sequence[str], env: Mapping[str, str]) -> tuple[str, ...]:
         """Make the command that runs a program in the environment. `env` are the variables of `environment`."""
@@ -88,8 +88,8 @@ _FILE = f"{RECORDS}/running"
 
 
 def hold(prefix: str) -> bool:
-    """Hold an environment until this process and the program that takes its place have ended. False where it is about
-    to be removed, and has to be made again. A system without such locks lets every run pass."""
+    """Hold an environment until this process and the program that takes its place have ended. Returns False where it is
+    about to be removed, and has to be made again. A system without such locks lets every run pass."""
     if not has_flock():
         return True
     try:
@@ -115,8 +115,8 @@ def hold(prefix: str) -> bool:
 
 @contextmanager
 def keep_free(prefix: Path) -> Iterator[bool]:
-    """Keep programs from starting in an environment for a block. Gives False where one runs in it, or another envspec
-    is making it."""
+    """Keep programs from starting in an environment for a block. Yields False where a program runs in it, or another
+    envspec is making it."""
     if not has_flock():
         yield True
         return
@@ -153,10 +153,10 @@ def _environments(folder: OpenFolder) -> Iterator[Entry]:
     for name in folder.names():
         if not folder.is_folder(name) or not (name.startswith(".going-") or _is_ours(folder, name)):
             continue
-        found = size_and_use(folder, name, alone=True)
-        if found is not None:
+        usage = size_and_use(folder, name, alone=True)
+        if usage is not None:
             with keep_free(folder.path / name) as free:
-                yield Entry(KIND, (name,), *found, busy=not free)
+                yield Entry(KIND, (name,), *usage, busy=not free)
 
 
 def _is_ours(folder: OpenFolder, name: str) -> bool:
@@ -167,17 +167,17 @@ def _is_ours(folder: OpenFolder, name: str) -> bool:
 
 
 def remove_environments(folder: OpenFolder, entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
-    """Take environments away in which no program runs. Gives those that are gone, and why others aren't, a line
-    each."""
-    gone: list[Entry] = []
-    kept: list[str] = []
+    """Remove the environments in which no program runs. Returns the removed ones, and a line for each that stays, with
+    the reason."""
+    removed: list[Entry] = []
+    reasons: list[str] = []
     for entry in entries:
         place = Path(folder.path) / entry.parts[0]
         with keep_free(place) as free:
             if not free:
-                kept.append(f"{place} is in use")
+                reasons.append(f"{place} is in use")
                 continue
             done, left = remove(folder, [entry])
-            gone += done
-            kept += left
-    return tuple(gone), tuple(kept)
+            removed += done
+            reasons += left
+    return tuple(removed), tuple(reasons)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from envspec.base.errors import InputError, Place
 from envspec.base.places import ENVIRONMENTS, stranger, this_user
-from envspec.base.settings import load_settings, trusted_folder
 from envspec.base.storage import storage_error
+from envspec.configuration.settings import load_settings, trusted_folder
 from envspec.export.environment import environment, project_of
 from envspec.install.build import BuildRules
 from envspec.install.environments.in_use import Ready
@@ -47,26 +47,26 @@ def make_folder(prefix: Path, setting: str) -> None:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
-        found = {path: stranger(path.stat(), this_user()) for path in (folder, prefix) if path.exists()}
+        strangers = {path: stranger(path.stat(), this_user()) for path in (folder, prefix) if path.exists()}
     except OSError as error:
         raise storage_error(error, folder, option=setting) from None
-    for path, who in found.items():
-        if who:
+    for path, fault in strangers.items():
+        if fault:
             hint = f"see what is in it, then `chmod -R go-w {path}`; or give {setting} a folder of your own"
-            raise InputError(f"what is run there can't be trusted: {who}", hint=hint, place=Place(str(path)))
+            raise InputError(f"what is run there can't be trusted: {fault}", hint=hint, place=Place(str(path)))
 
 
 _FIXED: tuple[str, ...] = ("ENVSPEC_SPEC", "ENVSPEC_TARGET", "PYTHONNOUSERSITE")
 
 
-def ready_of(spec: Spec, target: LockedTarget, prefix: Path, said: str) -> Ready:
+def ready_of(spec: Spec, target: LockedTarget, prefix: Path, reason: str) -> Ready:
     """Describe the environment of a target that is complete in its prefix."""
     fixed, own = variables_of(spec, target)
     return Ready(
         prefix=str(prefix),
         spec=spec.name,
         target=target.name,
-        said=said,
+        reason=reason,
         conda=any(pin.kind == "conda" for pin in target.pins),
         scripts=any((prefix / "etc" / "conda" / "activate.d").glob("*.sh"))
         or (spec.base is not None and spec.base.kind == "module"),
@@ -90,8 +90,8 @@ def variables_of(spec: Spec, target: LockedTarget) -> tuple[dict[str, str], dict
 def _is_whole_and_trusted(prefix: Path, lock: SoundLock, target: LockedTarget) -> bool:
     records = (prefix, prefix / STATE_PATH.parents[1], prefix / STATE_PATH.parent, prefix / STATE_PATH)
     try:
-        found = [path.lstat() for path in records]
-        return not any(stranger(one, this_user()) for one in found) and is_whole(prefix, lock, target)
+        statuses = [path.lstat() for path in records]
+        return not any(stranger(status, this_user()) for status in statuses) and is_whole(prefix, lock, target)
     except (OSError, InputError):
         # a newer envspec may have recorded it: its user makes an own one, as without it
         return False

@@ -24,7 +24,7 @@ from envspec.install.environments.in_use import ACTIVATE, Ready
 
 FOLDER = "runs-v1"
 """The folder of memos, below envspec's cache."""
-_ASKED = (
+_VARIABLES = (
     "CUDA_VISIBLE_DEVICES", "ENVSPEC_CONFIG", "ENVSPEC_DEFAULT_TARGET", "ENVSPEC_ENVIRONMENTS_DIR", "HOME",
     "MODULEPATH", "SLURM_JOB_ID", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
 )  # fmt: skip
@@ -39,12 +39,12 @@ _SKIPPED = ("__pycache__", "node_modules", "build", "dist")
 
 
 def key_of(spec: str, locks_dir: str | None, target: str | None, env: Mapping[str, str]) -> str:
-    """Name the question: a spec (absolute path), the folder of its locks, a target, and this machine."""
-    values = {name: env.get(name) for name in _ASKED}
+    """Return the key of a question: a spec (absolute path), the folder of its locks, a target, and this machine."""
+    values = {name: env.get(name) for name in _VARIABLES}
     values |= {name: os.path.abspath(value) for name in _RELATIVE if (value := values[name])}
     values["SLURM_JOB_ID"] = "a job" if values["SLURM_JOB_ID"] else None
-    asked = [__version__, spec, locks_dir, target, values, _machine()]
-    return hashlib.sha256(json.dumps(asked).encode("utf-8", "surrogateescape")).hexdigest()
+    question = [__version__, spec, locks_dir, target, values, _machine()]
+    return hashlib.sha256(json.dumps(question).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def recall(cache: str, key: str) -> Ready | None:
@@ -79,7 +79,7 @@ class Sources(Struct, frozen=True):
 
 
 def remember(cache: str, key: str, ready: Ready, sources: Sources) -> None:
-    """Keep an answer with what it came from. An unwritable cache is no error: the next run finds out again."""
+    """Store an answer with its sources. An unwritable cache is no error: the next run finds out again."""
     if None in sources.trees.values():
         return
     memo = {"files": dict(sources.files), "trees": dict(sources.trees), "ready": asdict(ready)}
@@ -98,33 +98,33 @@ def remember(cache: str, key: str, ready: Ready, sources: Sources) -> None:
 
 
 def digest_of(path: str) -> str | None:
-    """Compute a plain file's digest; None where there is none to be read. Of a folder it is the time at which a name in
-    it last came or went: installing a package, or another version of it, does that. Never waits, as for the writer of a
-    pipe; the end of a file that is longer than any of these counts by its size and time alone."""
+    """Compute a plain file's digest; None for a file that can't be read. A folder's digest is the time at which a name
+    was last added or removed, as by installing a package or another version of it. Never waits, as for the writer of a
+    pipe. The end of an unusually long file counts by the file's size and time alone."""
     try:
         if os.path.isdir(path):
             return str(os.stat(path).st_mtime_ns)
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 return None
             digest = hashlib.sha256(file.read(_MOST_BYTES))
-            if found.st_size > _MOST_BYTES:
-                digest.update(f"{found.st_size} {found.st_mtime_ns}".encode())
+            if status.st_size > _MOST_BYTES:
+                digest.update(f"{status.st_size} {status.st_mtime_ns}".encode())
             return digest.hexdigest()
     except OSError:
         return None
 
 
 def tree_of(path: str) -> str | None:
-    """Compute a digest of a folder's files by their names, sizes and times: what builds it sees changed, or not. None
-    where it has too many."""
-    found: list[tuple[str, int, int]] = []
+    """Compute a digest of a folder's files by their names, sizes and times: it changes with the inputs of a build. None
+    for a folder with too many files."""
+    files: list[tuple[str, int, int]] = []
     folders = [path]
     while folders:
-        here = folders.pop()
+        folder = folders.pop()
         try:
-            entries = list(os.scandir(here))
+            entries = list(os.scandir(folder))
         except OSError:
             continue
         for entry in entries:
@@ -136,14 +136,14 @@ def tree_of(path: str) -> str | None:
                 continue
             with suppress(OSError):
                 status = entry.stat(follow_symlinks=False)
-                found.append((entry.path, status.st_size, status.st_mtime_ns))
-        if len(found) > _MOST_FILES:
+                files.append((entry.path, status.st_size, status.st_mtime_ns))
+        if len(files) > _MOST_FILES:
             return None
-    return hashlib.sha256(json.dumps(sorted(found)).encode("utf-8", "surrogateescape")).hexdigest()
+    return hashlib.sha256(json.dumps(sorted(files)).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _is_there(ready: Ready) -> bool:
-    """Say whether an environment still is where it was, with a Python that this machine has."""
+    """Return whether an environment still is where it was, with a Python that this machine has."""
     python = os.path.join(ready.prefix, "bin", "python")
     return (
         not any(stranger(os.stat(path), this_user()) for path in (ready.prefix, os.path.dirname(ready.prefix)))
@@ -161,13 +161,13 @@ def _machine() -> list[str]:
     libc = ""
     with suppress(AttributeError, ValueError, OSError):
         libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
-    found = [system.sysname, system.machine, libc, str(os.path.exists("/dev/dxg"))]
+    facts = [system.sysname, system.machine, libc, str(os.path.exists("/dev/dxg"))]
     driver = "/proc/driver/nvidia"
     with suppress(OSError):
         with open(f"{driver}/version", encoding="utf-8", errors="replace") as file:
-            found.append(file.read())
+            facts.append(file.read())
         for gpu in sorted(os.listdir(f"{driver}/gpus")):
             with open(f"{driver}/gpus/{gpu}/information", encoding="utf-8", errors="replace") as file:
-                found += [gpu, *(line for line in file if line.startswith("Model:"))]
-        found += sorted(name for name in os.listdir("/dev") if name.startswith("nvidia"))
-    return found
+                facts += [gpu, *(line for line in file if line.startswith("Model:"))]
+        facts += sorted(name for name in os.listdir("/dev") if name.startswith("nvidia"))
+    return facts

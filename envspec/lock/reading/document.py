@@ -1,4 +1,4 @@
-"""A lock's text as TOML, and what its tables may hold: what the readers of all versions share."""
+"""A lock's text as TOML, and the keys and types of its tables: the common part of the readers of all versions."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ class LockText:
         """Refuse top-level keys that the format doesn't have."""
         for name in tables:
             if name not in known:
-                found = re.search(rf"^\[{{0,2}}{re.escape(toml_key(name))}\b", self.text, re.MULTILINE)
-                line = self.text.count("\n", 0, found.start()) + 1 if found else 0
+                match = re.search(rf"^\[{{0,2}}{re.escape(toml_key(name))}\b", self.text, re.MULTILINE)
+                line = self.text.count("\n", 0, match.start()) + 1 if match else 0
                 raise LockError(f'unknown table "{name}"', place=Place(self.path, line), hint=UNKNOWN)
 
     def fail(self, problem: str, where: Where, key: str | None = None, hint: str | None = None) -> NoReturn:
         """Raise a LockError with the line of the key, or else of the table's header."""
         header, nth = where
         line = 0
-        found = [m.start() for m in re.finditer(f"^{re.escape(header)}$", self.text, re.MULTILINE)]
-        if len(found) > nth:
-            start = found[nth]
+        starts = [m.start() for m in re.finditer(f"^{re.escape(header)}$", self.text, re.MULTILINE)]
+        if len(starts) > nth:
+            start = starts[nth]
             end = self.text.find("\n[", start)
             inside = key and re.compile(rf"(?:^|[{{,] ){re.escape(key)} = ", re.MULTILINE).search(
                 self.text, start, end if end > 0 else len(self.text)
@@ -78,12 +78,12 @@ class LockText:
             if actual is not expected:
                 self.fail(f"{key} must be {_TYPE_NAMES[expected]}, not {value!r}", where, key)
             if key in TABLES:
-                for item in value:
-                    self.check(item, dict.fromkeys(TABLES[key], str), TABLES[key], where)
+                for row in value:
+                    self.check(row, dict.fromkeys(TABLES[key], str), TABLES[key], where)
             elif expected is list and key not in keys.ROWS:
-                for item in value:
-                    if type(item) is not str:
-                        self.fail(f"{key} must hold strings, not {item!r}", where, key)
+                for element in value:
+                    if type(element) is not str:
+                        self.fail(f"{key} must hold strings, not {element!r}", where, key)
             if key in REQUIREMENTS:
                 for text in REQUIREMENTS[key](value):
                     if not is_requirement(text):
@@ -94,10 +94,12 @@ class LockText:
                 except ValueError:
                     self.fail(f"url isn't an address: {printable(value)[:80]!r}", where, key)
             if key in keys.SHAPES:
-                shape, said = keys.SHAPES[key]
+                shape, description = keys.SHAPES[key]
                 for text in value if expected is list else (value,):
                     if not shape.fullmatch(text):
-                        self.fail(f"{key} must {'hold' if expected is list else 'be'} {said}, not {text!r}", where, key)
+                        self.fail(
+                            f"{key} must {'hold' if expected is list else 'be'} {description}, not {text!r}", where, key
+                        )
         for key in required:
             if key not in table:
                 self.fail(f"{key} is missing", where)

@@ -52,9 +52,9 @@ class Reader(LockText):
             self.fail(f"name can't be {env['name']!r}", env_at, "name")
         sources = env.get("sources", {})
         for name, index in sources.items():
-            for value, (shape, said) in ((name, keys.SHAPES["package"]), (index, keys.SHAPES["index"])):
+            for value, (shape, description) in ((name, keys.SHAPES["package"]), (index, keys.SHAPES["index"])):
                 if type(value) is not str or not shape.fullmatch(value):
-                    self.fail(f"{name} must be {said}, not {value!r}", ("[env.sources]", 0), name)
+                    self.fail(f"{name} must be {description}, not {value!r}", ("[env.sources]", 0), name)
         inputs = replace(inputs_of(env), base=self.base(data))
         tables = data.get("targets")
         if type(tables) is not dict or not tables:
@@ -133,7 +133,7 @@ class Reader(LockText):
             gpus=tuple(table.get("gpus", ())),
             driver=table.get("driver"),
             cpu=table.get("cpu"),
-            metadata=metadata_of(stated, lambda one, types, required: self.metadata(one, types, required, at)),
+            metadata=metadata_of(stated, lambda row, types, required: self.metadata(row, types, required, at)),
             inspect=table.get("inspect", True),
             python_range=bound,
             python_version=None,
@@ -144,7 +144,7 @@ class Reader(LockText):
 
     def pins(self, data: Mapping[str, Any], every: tuple[str, ...]) -> dict[str, dict[tuple[str, str], Pin]]:
         """Return the pins of each target, by kind and name, in the file's order."""
-        found: dict[str, dict[tuple[str, str], Pin]] = {name: {} for name in every}
+        by_target: dict[str, dict[tuple[str, str], Pin]] = {name: {} for name in every}
         for kind in ("conda", "pip"):
             header = f"[[{kind}]]"
             tables = data.get(kind, [])
@@ -152,9 +152,9 @@ class Reader(LockText):
                 self.fail("this must be an array of tables", (header, 0))
             for nth, table in enumerate(tables):
                 for target, pin in self.package(kind, table, every, (header, nth)):
-                    if found[target].setdefault((kind, pin.name), pin) is not pin:
+                    if by_target[target].setdefault((kind, pin.name), pin) is not pin:
                         self.fail(f"{target} has {pin.name} twice", (header, nth))
-        return found
+        return by_target
 
     def package(self, kind: str, table: Any, every: tuple[str, ...], where: Where) -> list[tuple[str, Pin]]:
         """Return a package's pin for each of its targets. Targets that agree share one value."""
@@ -190,8 +190,8 @@ class Reader(LockText):
             requires = dependencies.get(target, ())
             wheels = built_with.get(target, ()) if is_built else None
             # what targets share is the same object, and comparing by value takes longer than reading it
-            below, compiled = overwrites.get(target, ()), code.get(target, ())
-            differing = (id(files), id(requires), id(wheels), id(below), id(compiled), target in directly)
+            overwritten, compiled = overwrites.get(target, ()), code.get(target, ())
+            differing = (id(files), id(requires), id(wheels), id(overwritten), id(compiled), target in directly)
             pin = made.get(differing)
             if pin is None:
                 pin = made[differing] = Pin(
@@ -210,7 +210,7 @@ class Reader(LockText):
                     publisher=publisher,
                     built_with=wheels,
                     requires_python=table.get("requires-python"),
-                    overwrites=below,
+                    overwrites=overwritten,
                     code=compiled,
                 )
             out.append((target, pin))
@@ -228,53 +228,51 @@ class Reader(LockText):
         with the same items share them."""
         if key not in table:
             return {}
-        items = [read(item, where) for item in table.get(key, ())]
+        items = [read(raw, where) for raw in table.get(key, ())]
         for _, names in items:
             if names is not None:
                 self.check_targets(names, targets, where, key)
         if all(names is None for _, names in items):
             return dict.fromkeys(targets, tuple(value for value, _ in items))
         shared: dict[tuple[int, ...], tuple[Value, ...]] = {}
-        found = {}
+        by_target = {}
         for target in targets:
             held = tuple(nth for nth, (_, names) in enumerate(items) if names is None or target in names)
-            found[target] = shared.setdefault(held, tuple(items[nth][0] for nth in held))
-        return found
+            by_target[target] = shared.setdefault(held, tuple(items[nth][0] for nth in held))
+        return by_target
 
-    def dependency(self, item: Any, where: Where) -> tuple[str, list[str] | None]:
-        if type(item) is not str:
-            self.check(item, keys.EDGE, ("requires", "targets"), where)
-        text, targets = (item, None) if type(item) is str else (item["requires"], item["targets"])
+    def dependency(self, edge: Any, where: Where) -> tuple[str, list[str] | None]:
+        if type(edge) is not str:
+            self.check(edge, keys.EDGE, ("requires", "targets"), where)
+        text, targets = (edge, None) if type(edge) is str else (edge["requires"], edge["targets"])
         if where[0] == "[[pip]]" and not is_requirement(text):
             self.fail(f"{printable(text)[:80]!r} in dependencies isn't a requirement", where, "dependencies")
         return text, targets
 
-    def overwritten(self, item: Any, where: Where) -> tuple[str, list[str] | None]:
-        row: Any = {"package": item} if type(item) is str else item
+    def overwritten(self, value: Any, where: Where) -> tuple[str, list[str] | None]:
+        row: Any = {"package": value} if type(value) is str else value
         self.check(row, keys.OVERWRITTEN, ("package",), where)
         return row["package"], row.get("targets")
 
-    def code(self, item: Any, where: Where) -> tuple[str, list[str] | None]:
-        row: Any = {"holds": item} if type(item) is str else item
+    def code(self, value: Any, where: Where) -> tuple[str, list[str] | None]:
+        row: Any = {"holds": value} if type(value) is str else value
         self.check(row, keys.CODE, ("holds",), where)
         return row["holds"], row.get("targets")
 
-    def build_pin(self, item: Any, where: Where) -> tuple[BuildPin, list[str] | None]:
-        self.check(item, keys.BUILT_WITH, ("name", "version", "file", "sha256"), where)
-        return BuildPin(item["name"], item["version"], item["file"], item["sha256"], item.get("size")), item.get(
-            "targets"
-        )
+    def build_pin(self, row: Any, where: Where) -> tuple[BuildPin, list[str] | None]:
+        self.check(row, keys.BUILT_WITH, ("name", "version", "file", "sha256"), where)
+        return BuildPin(row["name"], row["version"], row["file"], row["sha256"], row.get("size")), row.get("targets")
 
-    def artifact(self, item: Any, where: Where) -> tuple[Artifact, list[str] | None]:
-        self.check(item, keys.ARTIFACT, ("file", "sha256"), where)
-        label, properties = item.get("variant"), tuple(item.get("properties", ()))
-        priorities = tuple(item.get("priorities", ()))
+    def artifact(self, row: Any, where: Where) -> tuple[Artifact, list[str] | None]:
+        self.check(row, keys.ARTIFACT, ("file", "sha256"), where)
+        label, properties = row.get("variant"), tuple(row.get("properties", ()))
+        priorities = tuple(row.get("priorities", ()))
         for name, values in (("properties", properties), ("priorities", priorities)):
             if values and label is None:
                 self.fail(f"{name} are a variant's", where, name)
         variant = None if label is None else WheelVariant(label, properties, priorities)
-        known = (item["file"], item["sha256"], item.get("size"), item.get("md5"))
-        return Artifact(*known, variant, item.get("inert", False)), item.get("targets")
+        known = (row["file"], row["sha256"], row.get("size"), row.get("md5"))
+        return Artifact(*known, variant, row.get("inert", False)), row.get("targets")
 
     def check_targets(
         self, names: Sequence[str], known: tuple[str, ...], where: Where, key: str = "targets"

@@ -1,1 +1,1 @@
-"""The rules that a lock is judged by: one module a kind, each a pure `rule(case)` that yields what is wrong."""
+"""The rules that a lock is judged by: one module a kind, each rule a pure `rule(case)` that yields findings."""

@@ -24,67 +24,69 @@ _OLDEST_NUMPY = (1, 19)
 
 
 def wrong_build_environments(case: LockedCase) -> Iterator[Finding]:
-    """Yield what can't be a build's environment: one of what isn't built, what isn't a wheel for the target, and what
-    makes the build another than the target's."""
+    """Yield the flaws of build environments: an environment of a package that isn't built, a file that isn't a wheel
+    for the target, and a wheel that makes the build unlike the target."""
     pins = {pin.name: pin for pin in case.target.pins}
     for pin in case.target.pins:
         if pin.built_with is None:
             continue
         if pin.kind != "pip" or pin.is_wheel:
-            said = f"{pin.name} names what it is built with, but isn't built"
-            yield case.flaw("wrong-build-environment", pin.name, said)
-        names = Counter(one.name for one in pin.built_with)
-        for one in pin.built_with:
-            if names[one.name] > 1 or not is_wheel_for(case, one):
-                said = f"{one.file} isn't the one wheel of {one.name} {one.version} that {pin.name} is built with"
-                yield case.flaw("wrong-build-environment", pin.name, said)
-            elif why := unlike_target(one, pins, case.target.inputs.cuda):
-                said = f"{pin.name} is built with {one.name} {one.version}, but {why}"
-                yield case.flaw("wrong-build-environment", pin.name, said)
+            message = f"{pin.name} names what it is built with, but isn't built"
+            yield case.flaw("wrong-build-environment", pin.name, message)
+        names = Counter(wheel.name for wheel in pin.built_with)
+        for wheel in pin.built_with:
+            if names[wheel.name] > 1 or not is_wheel_for(case, wheel):
+                message = (
+                    f"{wheel.file} isn't the one wheel of {wheel.name} {wheel.version} that {pin.name} is built with"
+                )
+                yield case.flaw("wrong-build-environment", pin.name, message)
+            elif why := unlike_target(wheel, pins, case.target.inputs.cuda):
+                message = f"{pin.name} is built with {wheel.name} {wheel.version}, but {why}"
+                yield case.flaw("wrong-build-environment", pin.name, message)
 
 
 def missing_build_environments(case: LockedCase, against_lock: frozenset[str]) -> Iterator[Finding]:
-    """Yield the sources that are built, and of which the lock doesn't say with what. `against_lock` names those that
-    are built against the lock's own packages."""
+    """Yield the built sources whose build environment the lock lacks. `against_lock` names the sources that are built
+    against the lock's own packages."""
     for pin in case.pins("pip"):
         if pin.is_wheel or pin.name in against_lock:
             continue
         if pin.built_with is None:
-            said = f"{pin.name} {pin.version} is built, but the lock doesn't say what with"
-            yield case.flaw("no-build-environment", pin.name, said)
+            message = f"{pin.name} {pin.version} is built, but the lock doesn't say what with"
+            yield case.flaw("no-build-environment", pin.name, message)
 
 
-def unlike_target(one: BuildPin, pins: Mapping[str, Pin], cuda: str | None) -> str | None:
-    """Say what makes a wheel of a build another than the target has, by whose name and for whose CUDA `pins` are; None
-    for one that doesn't shape what is built.
+def unlike_target(wheel: BuildPin, pins: Mapping[str, Pin], cuda: str | None) -> str | None:
+    """Return how a wheel of a build environment differs from the target, whose pins, by name, and CUDA are given; None
+    where it may differ.
 
     torch, its companions and compiler are the target's very files; so is all that the target has from another index
     than PyPI. NVIDIA's packages have its versions and CUDA. NumPy is the target's or an older one of its major, for
     NumPy 1 also 2.0, which builds for both.
     """
-    has = pins.get(one.name)
-    bounds = bounds_on_numpy(has.version) if has is not None and one.name == NUMPY else ()
-    if has is not None and bounds and not any(_admits(bound, one.version) for bound in bounds):
-        return f"what that builds doesn't run with the target's {has.version}"
-    stack = stack_of(one.name)
-    own = has is not None and has.kind == "pip" and has.index != "pypi"
+    locked = pins.get(wheel.name)
+    bounds = bounds_on_numpy(locked.version) if locked is not None and wheel.name == NUMPY else ()
+    if locked is not None and bounds and not any(_admits(bound, wheel.version) for bound in bounds):
+        return f"what that builds doesn't run with the target's {locked.version}"
+    stack = stack_of(wheel.name)
+    own = locked is not None and locked.kind == "pip" and locked.index != "pypi"
     if stack != "torch" and not own:
-        major = cuda_major_of(one.pin)
-        if stack == "nvidia" and has is not None and has.kind == "pip" and has.version != one.version:
-            return f"the target has {has.version}"
+        major = cuda_major_of(wheel.pin)
+        if stack == "nvidia" and locked is not None and locked.kind == "pip" and locked.version != wheel.version:
+            return f"the target has {locked.version}"
         if cuda and major and major != cuda.partition(".")[0]:
             return f"the target is for CUDA {cuda}"
         return None
-    if has is None or has.kind == "conda":
-        return f"the target has {'none of pip' if has is None else f'that of {has.index}'}"
-    artifact = has.artifact
-    if artifact is None or (artifact.file, artifact.sha256) != (one.file, one.sha256):
-        return f"the target has {has.version} from {has.index}"
+    if locked is None or locked.kind == "conda":
+        return f"the target has {'none of pip' if locked is None else f'that of {locked.index}'}"
+    artifact = locked.artifact
+    if artifact is None or (artifact.file, artifact.sha256) != (wheel.file, wheel.sha256):
+        return f"the target has {locked.version} from {locked.index}"
     return None
 
 
 def is_shared(pin: Pin) -> bool:
-    """Say whether a build that gets a package gets the target's own."""
+    """Return whether a build that gets a package gets the target's own."""
     return pin.name == NUMPY or stack_of(pin.name) is not None or (pin.kind == "pip" and pin.index != "pypi")
 
 

@@ -35,7 +35,8 @@ class LockedCase(Struct, frozen=True, dict=True):
         return {kind: tuple(pin for pin in self.target.pins if pin.kind == kind) for kind in kinds}
 
     def flaw(self, code: str, package: str | None, message: str, severity: Severity = "error") -> Finding:
-        """Make the finding that something of the target can't be right; a warning, that today's facts differ."""
+        """Make the finding of a flaw of the target: an error where it can't be right, a warning where today's facts
+        differ."""
         return Finding(severity, code, message, targets=(self.target.name,), package=package)
 
 

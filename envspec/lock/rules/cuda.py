@@ -42,14 +42,14 @@ def wrong_builds(case: LockedCase) -> Iterator[Finding]:
 
 def _wheels(case: LockedCase, pins: Sequence[Pin], cuda: str | None) -> Iterator[Finding]:
     major = cuda.partition(".")[0] if cuda else None
-    foreign = [(pin, found) for pin in pins if major and (found := cuda_major_of(pin)) not in (None, major)]
-    both = of_both_majors({pin.name: pin.dependencies for pin in pins}, str(major)) if foreign else {}
-    for pin, found in foreign:
+    foreign = [(pin, own_major) for pin in pins if major and (own_major := cuda_major_of(pin)) not in (None, major)]
+    mixed = of_both_majors({pin.name: pin.dependencies for pin in pins}, str(major)) if foreign else {}
+    for pin, own_major in foreign:
         # of torch itself nobody may accept it
         accepted = pin.name not in FAMILY and case.target.inputs.accepts("cuda-major-mixed", pin.name)
-        if not accepted and pin.name not in both:
-            said = f"{pin.name} {pin.version} is for CUDA {found}, but the target asks for CUDA {cuda}"
-            yield case.flaw("wrong-cuda", pin.name, said)
+        if not accepted and pin.name not in mixed:
+            message = f"{pin.name} {pin.version} is for CUDA {own_major}, but the target asks for CUDA {cuda}"
+            yield case.flaw("wrong-cuda", pin.name, message)
     for pin in pins:
         if pin.name == "torch" and pin.artifact is not None and pin.artifact.variant is not None:
             yield from _variant_of_torch(case, pin, cuda)
@@ -79,8 +79,8 @@ def _torch(case: LockedCase, torch: Pin, built: str | None, cuda: str | None) ->
     if built is None:
         yield case.flaw("cpu-build", "torch", f"{name} is a CPU build")
     else:
-        asked = f"CUDA {cuda}" if cuda else "none"
-        yield case.flaw("wrong-cuda", "torch", f"{name} is built for CUDA {built}, but the target asks for {asked}")
+        required = f"CUDA {cuda}" if cuda else "none"
+        yield case.flaw("wrong-cuda", "torch", f"{name} is built for CUDA {built}, but the target asks for {required}")
 
 
 def _of_another_maker(name: str, other: str, cuda: str) -> str:
@@ -88,7 +88,7 @@ def _of_another_maker(name: str, other: str, cuda: str) -> str:
 
 
 def _variant_of_torch(case: LockedCase, torch: Pin, cuda: str | None) -> Iterator[Finding]:
-    """Judge a torch of which a variant is locked: its label and properties say what it was built for."""
+    """Judge a torch whose variant is locked, by the CUDA of the variant's label and properties."""
     built = torch_cuda(torch, ())
     if built == cuda or (cuda and built and cuda.startswith(f"{built}.")):
         return
@@ -97,8 +97,8 @@ def _variant_of_torch(case: LockedCase, torch: Pin, cuda: str | None) -> Iterato
     if built is None:
         yield case.flaw("cpu-build", "torch", f"{name} is a CPU build")
     else:
-        asked = f"CUDA {cuda}" if cuda else "none"
-        yield case.flaw("wrong-cuda", "torch", f"{name} is built for CUDA {built}, but the target asks for {asked}")
+        required = f"CUDA {cuda}" if cuda else "none"
+        yield case.flaw("wrong-cuda", "torch", f"{name} is built for CUDA {built}, but the target asks for {required}")
 
 
 def _conda(case: LockedCase, cuda: str | None) -> Iterator[Finding]:
@@ -113,8 +113,8 @@ def _conda(case: LockedCase, cuda: str | None) -> Iterator[Finding]:
         return
     builds = {pin.name: build_of(pin) for pin in pins}
     for build in foreign_builds(builds.values(), cuda):
-        said = f"{build} is for CUDA {build.cuda}, but the target asks for CUDA {cuda}"
-        yield case.flaw("wrong-cuda", build.name, said)
+        message = f"{build} is for CUDA {build.cuda}, but the target asks for CUDA {cuda}"
+        yield case.flaw("wrong-cuda", build.name, message)
     for name, build in builds.items():
         if other := other_maker(build.string):
             yield case.flaw("wrong-cuda", name, _of_another_maker(str(build), other, cuda))
@@ -165,7 +165,7 @@ def wrong_variants(case: LockedCase) -> Iterator[Finding]:
     """Yield variants that contradict themselves, that the target's machines don't support, and those for CPUs in a CUDA
     target, unless the spec accepts them.
 
-    Of namespaces whose values a release lists itself, only the index knows more.
+    Only the index can judge namespaces whose values a release lists itself.
     """
     inputs = case.target.inputs
     for pin in case.target.pins:
@@ -191,17 +191,17 @@ def _contradiction(variant: WheelVariant) -> str | None:
         return "has a namespace twice"
     if (variant.label == NULL) != (not properties):
         return f"has {'properties' if properties else 'none'}, and only {NULL} has none"
-    strange = {one.namespace for one in properties} - set(variant.priorities)
-    if strange:
-        return f"has the namespace {min(strange)}, which its priorities lack"
-    order = sorted(set(properties), key=lambda one: (variant.priorities.index(one.namespace), one))
+    unknown = {prop.namespace for prop in properties} - set(variant.priorities)
+    if unknown:
+        return f"has the namespace {min(unknown)}, which its priorities lack"
+    order = sorted(set(properties), key=lambda prop: (variant.priorities.index(prop.namespace), prop))
     return None if list(properties) == order else "has its properties in another order than a lock has them"
 
 
 def _unsupported_reason(case: LockedCase, variant: WheelVariant) -> str | None:
     needs: dict[tuple[str, str], list[str]] = {}
-    for one in properties_of(variant):
-        needs.setdefault((one.namespace, one.feature), []).append(one.value)
+    for prop in properties_of(variant):
+        needs.setdefault((prop.namespace, prop.feature), []).append(prop.value)
     machine = machine_of(case.target.inputs, versions_of(case.target.pins))
     for (namespace, feature), values in needs.items():
         if namespace not in (NVIDIA, X86_64, AARCH64, ABI):
@@ -225,8 +225,8 @@ def wrong_labels(case: LockedCase) -> Iterator[Finding]:
     for pin in pins:
         maker = maker_in_name(pin.name) if inputs.cuda else None
         if maker and not inputs.accepts("other-vendor", pin.name):
-            said = f"{pin.name} {pin.version} is made for {maker}, but the target is for CUDA {inputs.cuda}"
-            yield case.flaw("built-for-another", pin.name, said)
+            message = f"{pin.name} {pin.version} is made for {maker}, but the target is for CUDA {inputs.cuda}"
+            yield case.flaw("built-for-another", pin.name, message)
     labels = [
         (pin, label, file)
         for pin in pins
@@ -241,9 +241,9 @@ def wrong_labels(case: LockedCase) -> Iterator[Finding]:
 
     torch = case.target.pin("torch", "pip")
     other = torch or case.target.pin("pytorch", "conda")
-    around = surroundings(other.version if other else None, inputs.cuda, inputs.platform, wheel=torch is not None)
+    neighbours = surroundings(other.version if other else None, inputs.cuda, inputs.platform, wheel=torch is not None)
     for pin, label, file in labels:
-        wrong = label_mismatch(pin.name, label, around, file)
+        wrong = label_mismatch(pin.name, label, neighbours, file)
         if wrong:
-            said = f"{pin.name} {pin.version} is built for {wrong} by its label, but the target has {around}"
-            yield case.flaw("built-for-another", pin.name, said)
+            message = f"{pin.name} {pin.version} is built for {wrong} by its label, but the target has {neighbours}"
+            yield case.flaw("built-for-another", pin.name, message)

@@ -40,16 +40,16 @@ def wrong_marks(case: LockedCase) -> Iterator[Finding]:
         if pin.direct != (pin.name in named[pin.kind]):
             yield case.flaw("wrong-direct", pin.name, f"{pin.name} {_MARKED if pin.direct else _UNMARKED}")
         if pin.kind == "pip" and pin.provides:
-            said = f"{pin.name} is a pip package and can't provide {', '.join(pin.provides)}"
-            yield case.flaw("wrong-provides", pin.name, said)
+            message = f"{pin.name} is a pip package and can't provide {', '.join(pin.provides)}"
+            yield case.flaw("wrong-provides", pin.name, message)
         if pin.kind == "pip" and pin.build is not None:
             yield case.flaw("wrong-build", pin.name, f"{pin.name} is a pip package but has the build {pin.build}")
         if pin.publisher and (pin.kind != "pip" or pin.git or pin.url):
-            said = f"{pin.name} has the publisher {pin.publisher.kind}, but no index that could say so"
-            yield case.flaw("wrong-publisher", pin.name, said)
-        if strange := set(pin.overwrites) - {*before.get(pin.name, ())}:
-            said = f"{pin.name} can't overwrite {', '.join(sorted(strange))}, which isn't installed before it"
-            yield case.flaw("wrong-overwrites", pin.name, said)
+            message = f"{pin.name} has the publisher {pin.publisher.kind}, but no index that could say so"
+            yield case.flaw("wrong-publisher", pin.name, message)
+        if later := set(pin.overwrites) - {*before.get(pin.name, ())}:
+            message = f"{pin.name} can't overwrite {', '.join(sorted(later))}, which isn't installed before it"
+            yield case.flaw("wrong-overwrites", pin.name, message)
         if pin.kind == "conda" and (pin.git or pin.url):
             yield case.flaw("unasked-source", pin.name, f"{pin.name} is a conda package but names its own source")
         if pin.git and pin.url:
@@ -61,16 +61,16 @@ def wrong_marks(case: LockedCase) -> Iterator[Finding]:
 
 
 def with_todays_names(target: LockedTarget) -> LockedTarget:
-    """Give a target with the PyPI names that the table has for its conda packages now; the very target where the lock
-    has these, or the names of before the table had the package."""
-    changed = {pin: replace(pin, provides=right) for pin in target.pins if (right := _todays_names(pin)) is not None}
+    """Give a target with today's PyPI names of its conda packages. The result is the target itself where the lock has
+    these names, or those from before the table had the package."""
+    changed = {pin: replace(pin, provides=names) for pin in target.pins if (names := _todays_names(pin)) is not None}
     pins = tuple(changed.get(pin, pin) for pin in target.pins) if changed else target.pins
     return replace(target, pins=pins) if changed else target
 
 
 def wrong_code(case: LockedCase) -> Iterator[Finding]:
-    """Yield code for GPUs on what is no wheel of a target for CUDA, and code that the table of wheels has otherwise of
-    that very file. Of one that was read in part, the table may know more."""
+    """Yield GPU code of a package that isn't a wheel of a CUDA target, and GPU code that differs from the table of
+    wheels. The table may know more of a wheel that was read in part."""
     cuda = case.target.inputs.cuda
     for pin in case.target.pins:
         if not pin.code:
@@ -79,13 +79,15 @@ def wrong_code(case: LockedCase) -> Iterator[Finding]:
         from envspec.lock.pinned import published_code_in
 
         if cuda is None or pin.kind != "pip" or not pin.is_wheel:
-            said = f"{pin.name} has code for GPUs, and isn't a wheel of a target for CUDA"
-            yield case.flaw("wrong-code", pin.name, said)
-        elif (right := published_code_in(pin, cuda)) is not None:
-            own = {one for one in pin.code if one.startswith(("sm_", "compute_"))}
-            if pin.code != right and not (REST_UNREAD in pin.code and own <= {*right}):
-                said = f"{pin.name}'s wheel has the code {', '.join(right) or 'of none'}, not {', '.join(pin.code)}"
-                yield case.flaw("wrong-code", pin.name, said)
+            message = f"{pin.name} has code for GPUs, and isn't a wheel of a target for CUDA"
+            yield case.flaw("wrong-code", pin.name, message)
+        elif (published := published_code_in(pin, cuda)) is not None:
+            own = {code for code in pin.code if code.startswith(("sm_", "compute_"))}
+            if pin.code != published and not (REST_UNREAD in pin.code and own <= {*published}):
+                message = (
+                    f"{pin.name}'s wheel has the code {', '.join(published) or 'of none'}, not {', '.join(pin.code)}"
+                )
+                yield case.flaw("wrong-code", pin.name, message)
 
 
 def _todays_names(pin: Pin) -> tuple[str, ...] | None:
@@ -93,49 +95,50 @@ def _todays_names(pin: Pin) -> tuple[str, ...] | None:
         return None
     from envspec.packages.conda import pypi_names, untabled_names
 
-    right = pypi_names(pin.name, pin.dependencies)
-    return None if pin.provides in (right, untabled_names(pin.name, pin.dependencies)) else right
+    names = pypi_names(pin.name, pin.dependencies)
+    return None if pin.provides in (names, untabled_names(pin.name, pin.dependencies)) else names
 
 
 def other_names(case: LockedCase, severity: Severity) -> Iterator[Finding]:
-    """Yield the conda packages whose PyPI names are others today."""
+    """Yield the conda packages whose PyPI names differ today."""
     for pin in case.pins("conda"):
-        if (right := _todays_names(pin)) is not None:
-            names, locked = (", ".join(one) or "nothing" for one in (right, pin.provides))
-            said = f"by today's facts {pin.name} provides {names} (the lock says {locked})"
-            yield case.flaw("wrong-provides", pin.name, said, severity)
+        if (todays := _todays_names(pin)) is not None:
+            names, locked = (", ".join(provided) or "nothing" for provided in (todays, pin.provides))
+            message = f"by today's facts {pin.name} provides {names} (the lock says {locked})"
+            yield case.flaw("wrong-provides", pin.name, message, severity)
 
 
 def other_target_facts(case: LockedCase, severity: Severity) -> Iterator[Finding]:
-    """Yield what the tables give otherwise of a target: its GPUs give the architectures, CUDA and the GPUs give the
-    driver floor. A floor without CUDA, or architectures without GPUs, no table ever gave: an error."""
+    """Yield a target's differences from today's tables: the architectures of its GPUs, and the lower bound of the
+    driver for its CUDA and GPUs. A bound without CUDA, or architectures without GPUs, is an error: no table ever gave
+    it."""
     target, inputs = case.target, case.target.inputs
     if not (inputs.cuda or inputs.gpus or target.architectures or target.driver_floor):
         return
-    right, strict = architectures(inputs.gpus), strictest(target)
-    if target.architectures != right:
-        names, locked, counts = map(_architecture_text, (right, target.architectures, strict.architectures))
-        said = f"by today's facts the GPUs are {names} (the lock says {locked}), so {counts} counts"
-        yield case.flaw("wrong-architectures", None, said, severity if inputs.gpus else "error")
-    floor = driver_floor(inputs.cuda, inputs.platform, inputs.gpus)
-    if target.driver_floor != floor:
+    expected, strict = architectures(inputs.gpus), strictest(target)
+    if target.architectures != expected:
+        names, locked, counts = map(_architecture_text, (expected, target.architectures, strict.architectures))
+        message = f"by today's facts the GPUs are {names} (the lock says {locked}), so {counts} counts"
+        yield case.flaw("wrong-architectures", None, message, severity if inputs.gpus else "error")
+    lower_bound = driver_floor(inputs.cuda, inputs.platform, inputs.gpus)
+    if target.driver_floor != lower_bound:
         locked = target.driver_floor or "none"
-        said = f"by today's facts the driver floor is {floor or 'unknown'} (the lock says {locked})"
-        said = f"{said}, so {strict.driver_floor or 'none'} counts"
-        yield case.flaw("wrong-driver-floor", None, said, severity if inputs.cuda else "error")
+        message = f"by today's facts the driver floor is {lower_bound or 'unknown'} (the lock says {locked})"
+        message = f"{message}, so {strict.driver_floor or 'none'} counts"
+        yield case.flaw("wrong-driver-floor", None, message, severity if inputs.cuda else "error")
 
 
 def strictest(target: LockedTarget) -> LockedTarget:
-    """Give a target with the stricter of what its lock and today's tables say: the newer driver, and the architectures
-    that both name; those of one side, today's first, where both name none together."""
+    """Give a target with the stricter values of its lock and today's tables: the newer driver, and the architectures
+    that both name. Where they have none in common, today's count, else the lock's."""
     inputs = target.inputs
-    right, locked = architectures(inputs.gpus), target.architectures
-    both = tuple(one for one in right if one in locked) or right or locked
-    floors = (driver_floor(inputs.cuda, inputs.platform, inputs.gpus), target.driver_floor)
-    floor = max((one for one in floors if one), key=numbers, default=None)
-    if (both, floor) == (locked, target.driver_floor):
+    todays, locked = architectures(inputs.gpus), target.architectures
+    common = tuple(architecture for architecture in todays if architecture in locked) or todays or locked
+    lower_bounds = (driver_floor(inputs.cuda, inputs.platform, inputs.gpus), target.driver_floor)
+    lower_bound = max((bound for bound in lower_bounds if bound), key=numbers, default=None)
+    if (common, lower_bound) == (locked, target.driver_floor):
         return target
-    return replace(target, architectures=both, driver_floor=floor, as_locked=(locked, target.driver_floor))
+    return replace(target, architectures=common, driver_floor=lower_bound, as_locked=(locked, target.driver_floor))
 
 
 def _architecture_text(architectures: tuple[str, ...]) -> str:
@@ -158,69 +161,74 @@ def two_hashes(lock: Lock) -> Iterator[Finding]:
             file, sha256 = pin.artifact.file, pin.artifact.sha256
             first, where = files.setdefault((pin.url or pin.index, file), (pin.artifact, target.name))
             if first != pin.artifact:
-                said = f"{file} of {pin.index} has another hash or size than in {where}"
-                yield Finding("error", "wrong-hash", said, targets=(target.name,), package=pin.name)
+                message = f"{file} of {pin.index} has another hash or size than in {where}"
+                yield Finding("error", "wrong-hash", message, targets=(target.name,), package=pin.name)
             if names.setdefault(sha256, pin.name) != pin.name:
-                said = f"{file} has the sha256 of a file of {names[sha256]}"
-                yield Finding("error", "wrong-hash", said, targets=(target.name,), package=pin.name)
+                message = f"{file} has the sha256 of a file of {names[sha256]}"
+                yield Finding("error", "wrong-hash", message, targets=(target.name,), package=pin.name)
 
 
 def wrong_pythons(lock: Lock) -> Iterator[Finding]:
-    """Yield the builds of Python that no target gets, a second one for a platform, and files that aren't of theirs."""
+    """Yield the builds of Python that no target gets, a platform's second build, and files of another build."""
     seen: set[str] = set()
-    for one in lock.pythons:
-        users = [target for target in lock if lock.python(target) == one]
+    for python in lock.pythons:
+        users = [target for target in lock if lock.python(target) == python]
         names = tuple(target.name for target in users) or tuple(target.name for target in lock)
-        if not users or one.platform in seen:
+        if not users or python.platform in seen:
             yield Finding(
-                "error", WRONG_PYTHON, f"Python {one.version} for {one.platform} is locked for no target", targets=names
+                "error",
+                WRONG_PYTHON,
+                f"Python {python.version} for {python.platform} is locked for no target",
+                targets=names,
             )
-        seen.add(one.platform)
+        seen.add(python.platform)
         for target in users:
             inputs = target.inputs
-            if not is_within(one.version, inputs.python, inputs.python_range):
-                asked = inputs.python_range or inputs.python
-                said = f"Python {one.version} is locked, but the target asks for {asked}"
-                yield Finding("error", WRONG_PYTHON, said, targets=(target.name,))
-        if not _is_file_of(one):
-            said = f"{one.file} is not Python {one.version} of {one.build} for {one.platform}"
-            yield Finding("error", WRONG_PYTHON, said, targets=names)
-        elif differs := _unlike_the_table(one):
+            if not is_within(python.version, inputs.python, inputs.python_range):
+                required = inputs.python_range or inputs.python
+                message = f"Python {python.version} is locked, but the target asks for {required}"
+                yield Finding("error", WRONG_PYTHON, message, targets=(target.name,))
+        if not _is_file_of(python):
+            message = f"{python.file} is not Python {python.version} of {python.build} for {python.platform}"
+            yield Finding("error", WRONG_PYTHON, message, targets=names)
+        elif differs := _unlike_the_table(python):
             yield Finding("error", WRONG_PYTHON, differs, targets=names)
-        if not is_released(one.build, lock.inputs.exclude_newer):
-            said = f"Python {one.version} of {one.build} isn't older than exclude-newer, {lock.inputs.exclude_newer}"
-            yield Finding("error", WRONG_PYTHON, said, targets=names)
+        if not is_released(python.build, lock.inputs.exclude_newer):
+            message = (
+                f"Python {python.version} of {python.build} isn't older than exclude-newer, {lock.inputs.exclude_newer}"
+            )
+            yield Finding("error", WRONG_PYTHON, message, targets=names)
 
 
 def wrong_bases(lock: Lock) -> Iterator[Finding]:
-    """Yield the platforms whose base's inventory isn't locked, or doesn't lie beside the lock as it was locked."""
+    """Yield the platforms whose base's inventory isn't locked, or isn't beside the lock as it was locked."""
     used = {target.inputs.platform for target in lock} if lock.inputs.base else set()
-    for platform in sorted({*used, *(one.platform for one in lock.bases)}):
+    for platform in sorted({*used, *(base.platform for base in lock.bases)}):
         names = tuple(target.name for target in lock if target.inputs.platform == platform) or tuple(
             target.name for target in lock
         )
-        rows = [one for one in lock.bases if one.platform == platform]
+        rows = [base for base in lock.bases if base.platform == platform]
         if len(rows) != 1 or platform not in used:
-            said = f"{len(rows)} inventories of a base for {platform} are locked, not {int(platform in used)}"
-            yield Finding("error", "wrong-base", said, targets=names)
-        elif (found := lock.inventories.get(platform)) is None:
-            said = f"{inventory_name(platform)} beside the lock is missing, or isn't the inventory that was locked"
-            yield Finding("error", "wrong-base", said, targets=names)
-        elif found.digest != rows[0].digest:
-            said = f"{inventory_name(platform)} is of {found.digest}, and the lock is on {rows[0].digest}"
-            yield Finding("error", "wrong-base", said, targets=names)
+            message = f"{len(rows)} inventories of a base for {platform} are locked, not {int(platform in used)}"
+            yield Finding("error", "wrong-base", message, targets=names)
+        elif (inventory := lock.inventories.get(platform)) is None:
+            message = f"{inventory_name(platform)} beside the lock is missing, or isn't the inventory that was locked"
+            yield Finding("error", "wrong-base", message, targets=names)
+        elif inventory.digest != rows[0].digest:
+            message = f"{inventory_name(platform)} is of {inventory.digest}, and the lock is on {rows[0].digest}"
+            yield Finding("error", "wrong-base", message, targets=names)
 
 
-def _is_file_of(one: LockedPython) -> bool:
-    triple = TRIPLES.get(one.platform, "")
-    name = re.escape(f"cpython-{one.version}+{one.build}-{triple}-install_only")
-    return re.fullmatch(rf"{name}(?:_stripped)?\.tar\.gz", one.file) is not None
+def _is_file_of(python: LockedPython) -> bool:
+    triple = TRIPLES.get(python.platform, "")
+    name = re.escape(f"cpython-{python.version}+{python.build}-{triple}-install_only")
+    return re.fullmatch(rf"{name}(?:_stripped)?\.tar\.gz", python.file) is not None
 
 
-def _unlike_the_table(one: LockedPython) -> str | None:
-    """Say what envspec's table of builds has otherwise. What came after the table it can't tell."""
-    known = sha256_of(one.platform, one.version, one.build)
+def _unlike_the_table(python: LockedPython) -> str | None:
+    """Return how a build differs from envspec's table of builds. The table can't judge builds that came after it."""
+    known = sha256_of(python.platform, python.version, python.build)
     if known is None:
-        return f"there is no {one.file}" if reaches(one.build) else None
-    is_same = known == one.sha256 and one.file.endswith("_stripped.tar.gz")
-    return None if is_same else f"{one.file} isn't the build with the sha256 {one.sha256}, but {known}"
+        return f"there is no {python.file}" if reaches(python.build) else None
+    is_same = known == python.sha256 and python.file.endswith("_stripped.tar.gz")
+    return None if is_same else f"{python.file} isn't the build with the sha256 {python.sha256}, but {known}"

@@ -1,4 +1,5 @@
-"""A file's name says what is pinned, and for which machines; the torch family's hashes are those that ship."""
+"""A file's name has the pinned package and version, and fits the target's machines; the torch family's hashes are those
+that ship."""
 
 from __future__ import annotations
 
@@ -42,23 +43,23 @@ def wrong_files(case: LockedCase) -> Iterator[Finding]:
 
 def _of_conda(case: LockedCase, pin: Pin, artifact: Artifact) -> Iterator[Finding]:
     if artifact.variant is not None:
-        said = f"{artifact.file} is of the variant {artifact.variant.label}, which conda doesn't have"
-        yield case.flaw("wrong-file", pin.name, said)
+        message = f"{artifact.file} is of the variant {artifact.variant.label}, which conda doesn't have"
+        yield case.flaw("wrong-file", pin.name, message)
     stem = next((artifact.file.removesuffix(end) for end in _CONDA_ENDS if artifact.file.endswith(end)), None)
     if stem != f"{pin.name}-{pin.version}-{pin.build}":
-        said = f"{artifact.file} is not {pin.name} {pin.version} {pin.build or 'without a build'}"
-        yield case.flaw("wrong-file", pin.name, said)
+        message = f"{artifact.file} is not {pin.name} {pin.version} {pin.build or 'without a build'}"
+        yield case.flaw("wrong-file", pin.name, message)
 
 
-def is_wheel_for(case: LockedCase, one: BuildPin) -> bool:
-    """Say whether a wheel of a build has the name of its package and version, and fits the target."""
+def is_wheel_for(case: LockedCase, wheel: BuildPin) -> bool:
+    """Return whether a wheel of a build has the name of its package and version, and fits the target."""
     inputs = case.target.inputs
     try:
-        name, version, tags = _file_name(one.file)
+        name, version, tags = _file_name(wheel.file)
         allowed = wheel_tags(inputs.platform, inputs.python, inputs.glibc)
         return (
-            name == canonical_name(one.name)
-            and version == version_of(one.version)
+            name == canonical_name(wheel.name)
+            and version == version_of(wheel.version)
             and not allowed.isdisjoint(tags or ())
         )
     except (ValueError, InputError):
@@ -130,11 +131,11 @@ def wrong_hashes(case: LockedCase) -> Iterator[Finding]:
         same = next((wheel for wheel in known if wheel.file == pin.artifact.file), None)
         if same is not None:
             if (same.sha256, same.size or pin.artifact.size) != (pin.artifact.sha256, pin.artifact.size):
-                said = f"{same.file} of {pin.index} has sha256 {same.sha256}, not {pin.artifact.sha256}"
-                yield case.flaw("wrong-hash", pin.name, said)
+                message = f"{same.file} of {pin.index} has sha256 {same.sha256}, not {pin.artifact.sha256}"
+                yield case.flaw("wrong-hash", pin.name, message)
             continue
         allowed = wheel_tags(inputs.platform, inputs.python, inputs.glibc)
         fits = sorted(wheel.file for wheel in known if not allowed.isdisjoint(_file_name(wheel.file)[2] or ()))
         if fits:
-            said = f"{pin.index} has {' and '.join(fits)} of {pin.name} {pin.version}, not {pin.artifact.file}"
-            yield case.flaw("wrong-file", pin.name, said)
+            message = f"{pin.index} has {' and '.join(fits)} of {pin.name} {pin.version}, not {pin.artifact.file}"
+            yield case.flaw("wrong-file", pin.name, message)

@@ -34,15 +34,15 @@ REFUSED_PYTHON = "requires-python"
 def unmet(case: LockedCase) -> Iterator[Finding]:
     """Yield the requirements that hold in the target, by markers and requested extras, and that no pin satisfies."""
     for missing in case.graph.missing:
-        said = f"{asker(missing.source)} requires {missing.requirement}, but nothing provides it"
-        yield replace(case.flaw("requirement-missing", None, said), bound=missing.requirement)
+        message = f"{asker(missing.source)} requires {missing.requirement}, but nothing provides it"
+        yield replace(case.flaw("requirement-missing", None, message), bound=missing.requirement)
     for edge in case.edges:
         pin = case.graph.pins[edge.target]
         met = _conda_satisfies if edge.kind == "conda" else _satisfies
         if not met(pin, edge.requirement):
             built = f" {pin.build} of {pin.index}" if edge.kind == "conda" else ""
             yield case.flaw(
-                "requirement-unmet", pin.name, f"{asker(edge.source)} requires {edge.told}, but {_what(pin)}{built}"
+                "requirement-unmet", pin.name, f"{asker(edge.source)} requires {edge.text}, but {_what(pin)}{built}"
             )
     for requirement in _implied_specs(case):
         own = case.graph.pins.get(Node("conda", conda_name(requirement)))
@@ -56,14 +56,22 @@ def refused_pythons(case: LockedCase) -> Iterator[Finding]:
     exact, newest = inputs.python_version is not None, inputs.newest_python is not None
     versions = (inputs.full_python,) if exact else releases_of(inputs.python, inputs.python_range)
     for pin in case.pins("pip"):
-        said = pin.requires_python
+        requires_python = pin.requires_python
         # where uv fetches the newest, a later release meets a floor
-        first = next((at for at, one in enumerate(versions) if takes_python(said, one)), 0) if newest and said else 0
-        refused = next((one for one in versions[first:] if not takes_python(said, one)), None) if said else None
+        first = (
+            next((at for at, version in enumerate(versions) if takes_python(requires_python, version)), 0)
+            if newest and requires_python
+            else 0
+        )
+        refused = (
+            next((version for version in versions[first:] if not takes_python(requires_python, version)), None)
+            if requires_python
+            else None
+        )
         if refused is not None and not inputs.accepts(REFUSED_PYTHON, pin.name):
-            what = f"{pin.name} {pin.version} doesn't take Python {refused} (Requires-Python {said})"
-            some = "" if exact else ", which the machine may bring"
-            yield case.flaw(REFUSED_PYTHON, pin.name, f"{what}{some}")
+            what = f"{pin.name} {pin.version} doesn't take Python {refused} (Requires-Python {requires_python})"
+            origin = "" if exact else ", which the machine may bring"
+            yield case.flaw(REFUSED_PYTHON, pin.name, f"{what}{origin}")
 
 
 def broken_constraints(case: LockedCase) -> Iterator[Finding]:
@@ -95,16 +103,16 @@ def stray_pins(case: LockedCase) -> Iterator[Finding]:
 
 
 def conda_duplicates(case: LockedCase) -> Iterator[Finding]:
-    """Yield the pip pins of what conda installs already, or what the base has: pip counts it as installed."""
-    of_base = dict(case.target.provided)
+    """Yield the pip pins of packages that conda installs already or the base has: pip counts them as installed."""
+    base_versions = dict(case.target.provided)
     for pin in case.pins("pip"):
-        if pin.name in of_base:
+        if pin.name in base_versions:
             yield case.flaw("installed-twice", pin.name, f"{pin.name} is pinned for pip, but the base has it already")
     provided = {name: pin for pin in case.pins("conda") for name in pin.provides}
     for pin in case.pins("pip"):
         if pin.name in provided:
-            said = f"{pin.name} is pinned for pip, but conda's {provided[pin.name].name} already installs it"
-            yield case.flaw("installed-twice", pin.name, said)
+            message = f"{pin.name} is pinned for pip, but conda's {provided[pin.name].name} already installs it"
+            yield case.flaw("installed-twice", pin.name, message)
 
 
 def _implied_specs(case: LockedCase) -> tuple[str, ...]:
@@ -126,12 +134,12 @@ def _what(pin: Pin) -> str:
 
 def _conda_satisfies(pin: Pin, requirement: str) -> bool:
     channel, subdir = place_of(requirement)
-    there, own = channel_of(pin)
-    right = channel in ("", there) or channel_name(channel) == there
+    own_channel, own_subdir = channel_of(pin)
+    is_right_channel = channel in ("", own_channel) or channel_name(channel) == own_channel
     file = pin.artifact
     return (
-        right
-        and subdir in ("", own)
+        is_right_channel
+        and subdir in ("", own_subdir)
         and admits(requirement, pin.version, pin.build or "")
         and (file is None or is_file_of(requirement, file.sha256, file.md5))
     )
@@ -150,7 +158,7 @@ def _satisfies(pin: Pin, text: str) -> bool:
 
 @lru_cache(maxsize=TEXTS)
 def _contains(text: str, version: str) -> bool:
-    """Say whether a requirement admits a version. Remembered, since the targets of a lock share most packages."""
+    """Return whether a requirement admits a version. Remembered, since the targets of a lock share most packages."""
     # A pinned pre-release was asked for or allowed: that was the resolver's to decide.
     return published_requirement(text).specifier.contains(version_of(version), prereleases=True)
 
@@ -162,7 +170,7 @@ def version_of(text: str) -> Version:
 
 
 def names_source(url: str, pin: Pin) -> bool:
-    """Return whether a requirement's URL names what is pinned: the same repository, folder and commit (as far as the
+    """Return whether a requirement's URL names the pinned source: the same repository, folder and commit (as far as the
     URL says it), or the same file (and hash, where the URL has one)."""
     pinned = pinned_address(pin)
     try:
@@ -172,8 +180,8 @@ def names_source(url: str, pin: Pin) -> bool:
 
 
 def pinned_address(pin: Pin) -> Address | None:
-    """Return where a pin of git or a URL comes from; None for one of an index, and for an address that can't be told
-    from others."""
+    """Return the address of a pin from git or a URL; None for a pin from an index, and for an address that can't be
+    parsed."""
     try:
         if pin.git:
             address = parse_address(f"git+{pin.git.address}")
@@ -190,8 +198,8 @@ def pinned_address(pin: Pin) -> Address | None:
 
 
 def unnamed_sources(case: LockedCase) -> Iterator[Finding]:
-    """Yield the packages from git or a URL that neither the spec names nor a package out of a repository that the spec
-    names, which may name others beside it, at the spec's commit if it names one."""
+    """Yield the packages from git or a URL whose source nothing permits. The spec may name any source. A package from a
+    repository of the spec may name others in that repository, at the spec's commit if the spec names one."""
     naming: dict[Node, list[tuple[Edge, str]]] = {}
     for edge in case.edges:
         if edge.kind == "pip" and "@" in edge.requirement and (url := published_requirement(edge.requirement).url):
@@ -208,8 +216,8 @@ def unnamed_sources(case: LockedCase) -> Iterator[Finding]:
         if not edges:
             yield case.flaw("unasked-source", pin.name, f"{pin.name} is from {source}, which no requirement names")
         elif not any(_is_of_spec(edge) or _is_beside(edge, case, repositories) for edge in edges):
-            said = f"{asker(edges[0].source)} requires {edges[0].requirement}"
-            yield case.flaw("unasked-source", pin.name, f"{said}, but only the spec may name this source")
+            sentence = f"{asker(edges[0].source)} requires {edges[0].requirement}"
+            yield case.flaw("unasked-source", pin.name, f"{sentence}, but only the spec may name this source")
 
 
 def _is_of_spec(edge: Edge) -> bool:
@@ -217,17 +225,17 @@ def _is_of_spec(edge: Edge) -> bool:
 
 
 def _is_beside(edge: Edge, case: LockedCase, repositories: Sequence[Address]) -> bool:
-    """Whether an edge leads from one folder of a repository of the spec to another."""
+    """Return whether an edge leads from one folder of a repository of the spec to another."""
     pinned = pinned_address(case.graph.pins[edge.target])
     own = pinned_address(case.graph.pins[edge.source]) if edge.source else None
     if pinned is None or own is None or not replace(own, revision=None).has_beside(pinned):
         return False
-    return any(one.has_beside(pinned) for one in repositories)
+    return any(repository.has_beside(pinned) for repository in repositories)
 
 
 def built_sources(case: LockedCase) -> Iterator[Finding]:
-    """Yield the sources that allow-source doesn't name, but for those of indexes whose build runs no code of theirs;
-    and what is called so and isn't one of these."""
+    """Yield the sources that allow-source doesn't name, except an index's inert sources, whose build runs no code of
+    their own; and the packages that the lock calls inert though they aren't such sources."""
     for pin in case.target.pins:
         needs_none = pin.kind == "conda" or pin.is_wheel or pin.name in case.shared.allow_source
         if pin.is_inert and (needs_none or pin.url):
@@ -246,19 +254,19 @@ def wrong_indexes(case: LockedCase) -> Iterator[Finding]:
     family from PyPI or the PyTorch index of the target's CUDA, every other one from PyPI, conda's from the spec's
     channels."""
     for pin in case.pins("pip"):
-        right = _indexes(case, pin)
-        if pin.index not in right:
-            said = f"{pin.name} is from {pin.index}, but must come from {' or '.join(right)}"
-            yield case.flaw("wrong-index", pin.name, said)
+        allowed = _indexes(case, pin)
+        if pin.index not in allowed:
+            message = f"{pin.name} is from {pin.index}, but must come from {' or '.join(allowed)}"
+            yield case.flaw("wrong-index", pin.name, message)
     channels = [channel_name(channel) for channel in case.shared.channels]
     for pin in case.pins("conda"):
         channel, subdir = channel_of(pin)
         if channel not in channels:
-            said = f"{pin.name} is from the channel {channel or pin.index}, which the spec doesn't name"
-            yield case.flaw("wrong-index", pin.name, said)
+            message = f"{pin.name} is from the channel {channel or pin.index}, which the spec doesn't name"
+            yield case.flaw("wrong-index", pin.name, message)
         elif subdir not in ("noarch", case.target.inputs.platform):
-            said = f"{pin.name} is from {pin.index}, but the target is {case.target.inputs.platform}"
-            yield case.flaw("wrong-platform", pin.name, said)
+            message = f"{pin.name} is from {pin.index}, but the target is {case.target.inputs.platform}"
+            yield case.flaw("wrong-platform", pin.name, message)
 
 
 def _indexes(case: LockedCase, pin: Pin) -> tuple[str, ...]:
@@ -266,9 +274,9 @@ def _indexes(case: LockedCase, pin: Pin) -> tuple[str, ...]:
         return ("git",)
     if pin.url:
         return ("url",)
-    said = case.shared.sources.get(pin.name, PUBLIC)
-    if said != PUBLIC:
-        return (said,)
+    index = case.shared.sources.get(pin.name, PUBLIC)
+    if index != PUBLIC:
+        return (index,)
     inputs = case.target.inputs
     if pin.name in family(inputs.platform, inputs.cuda):
         return ("pypi", f"pytorch/{variant_of(inputs.cuda)}")
@@ -282,33 +290,43 @@ def _indexes(case: LockedCase, pin: Pin) -> tuple[str, ...]:
 def flaws(lock: Lock) -> Iterator[Finding]:
     """Yield the corrections that no reading of a wheel of the lock gives, and the pins that one of them rules out.
 
-    A wheel that isn't pinned and a package that is missing are errors. What may be read and a version that the
-    requirements themselves admit are warnings.
+    A wheel that isn't pinned and a package that is missing are errors. A reading that today's facts rule out, and a
+    version that the requirements themselves admit, are warnings.
     """
     every = tuple(target.name for target in lock)
     by_name = [(target, {pin.name: pin for pin in target.pins if pin.kind == "pip"}) for target in lock]
-    for one in lock.corrections:
-        bound = WHEEL_BOUNDS.get(one.constraint)
-        pins = [(target, pin) for target, own in by_name if (pin := own.get(one.package)) and one.is_of(pin)]
+    for correction in lock.corrections:
+        bound = WHEEL_BOUNDS.get(correction.constraint)
+        pins = [
+            (target, pin) for target, own in by_name if (pin := own.get(correction.package)) and correction.is_of(pin)
+        ]
         if not pins:
-            sentence = f"a correction ({one.constraint}) is of {one.file}, which isn't pinned"
+            sentence = f"a correction ({correction.constraint}) is of {correction.file}, which isn't pinned"
             yield Finding("error", "correction-unfounded", sentence, targets=every)
         for target, pin in pins:
-            if bound is not None and bound.could_say(pin.name, one.file, pin.dependencies):
-                yield from _breaks(one, bound, target)
+            if bound is not None and bound.could_say(pin.name, correction.file, pin.dependencies):
+                yield from _breaks(correction, bound, target)
                 continue
-            sentence = f"by today's facts {one.file} can't need {one.constraint} (the lock says that it does)"
-            yield Finding("warning", "correction-unfounded", sentence, targets=(target.name,), package=one.package)
+            sentence = (
+                f"by today's facts {correction.file} can't need {correction.constraint} (the lock says that it does)"
+            )
+            yield Finding(
+                "warning", "correction-unfounded", sentence, targets=(target.name,), package=correction.package
+            )
 
 
-def _breaks(one: LockedCorrection, bound: WheelBound, target: LockedTarget) -> Iterator[Finding]:
-    constraint = published_requirement(one.constraint)
+def _breaks(correction: LockedCorrection, bound: WheelBound, target: LockedTarget) -> Iterator[Finding]:
+    constraint = published_requirement(correction.constraint)
     name = canonical_name(constraint.name)
-    needs = f"{one.package} {one.version} needs {one.constraint} ({one.reason}), but"
+    needs = f"{correction.package} {correction.version} needs {correction.constraint} ({correction.reason}), but"
     pins = [pin for pin in target.pins if name in ((pin.name,) if pin.kind == "pip" else pin.provides)]
     if not pins and bound.kind == "requirement":
         yield Finding(
-            "error", "correction-broken", f"{needs} {name} isn't pinned", targets=(target.name,), package=one.package
+            "error",
+            "correction-broken",
+            f"{needs} {name} isn't pinned",
+            targets=(target.name,),
+            package=correction.package,
         )
     for pin in pins:
         if not constraint.specifier.contains(pin.version, prereleases=True):
@@ -317,7 +335,7 @@ def _breaks(one: LockedCorrection, bound: WheelBound, target: LockedTarget) -> I
 
 
 def wrong_edges(case: LockedCase) -> Iterator[Finding]:
-    """Yield the sources whose edges aren't those that the spec states of them."""
+    """Yield the sources whose dependencies aren't those that the spec states."""
     metadata = case.target.inputs.metadata
     if not metadata:
         return
@@ -327,12 +345,12 @@ def wrong_edges(case: LockedCase) -> Iterator[Finding]:
         if stated is None:
             continue
         extras = case.graph.extras.get(Node("pip", pin.name), frozenset())
-        right = {str(published_requirement(line)) for line in stated.dependencies if markers.hold(line, extras)}
+        required = {str(published_requirement(line)) for line in stated.dependencies if markers.hold(line, extras)}
         added = set(corrections().missing_requirements(pin.name, pin.version, stated.dependencies))
         edges = set(pin.dependencies)
-        if not right <= edges <= right | added:
-            said = ", ".join(sorted(right)) or "nothing"
-            found = ", ".join(pin.dependencies) or "nothing"
+        if not required <= edges <= required | added:
+            expected = ", ".join(sorted(required)) or "nothing"
+            locked = ", ".join(pin.dependencies) or "nothing"
             yield case.flaw(
-                "wrong-dependencies", pin.name, f"the spec states that {pin.name} requires {said}, not {found}"
+                "wrong-dependencies", pin.name, f"the spec states that {pin.name} requires {expected}, not {locked}"
             )

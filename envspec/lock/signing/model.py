@@ -1,4 +1,4 @@
-"""Signatures as values: what is signed for what purpose, and by whom."""
+"""Signatures as values: their purposes and their signers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Signer(Struct, frozen=True):
 
 
 def signed_thing(namespace: str) -> str:
-    """Say what is signed in a namespace: "lock", "report"."""
+    """Name the kind of document that is signed in a namespace: "lock", "report"."""
     return namespace.removeprefix("envspec-")
 
 

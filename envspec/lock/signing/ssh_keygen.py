@@ -1,7 +1,7 @@
 """Running `ssh-keygen -Y`. Everything that is cryptography happens there.
 
-What is signed goes in by stdin, from memory: what was judged is what is signed and checked, whatever happens to the
-files meanwhile. The signature and the allowed signers lie in a folder that only this user can enter.
+The signed content goes in by stdin, from memory: the judged bytes are signed and checked, even if the files change
+meanwhile. The signature and the allowed signers lie in a folder that only this user can enter.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def sign(content: bytes, key: Path, namespace: str) -> bytes:
 def signer_of(
     content: bytes, signature: bytes | None, namespace: str, allowed: str | None, revoked: bytes | None = None
 ) -> Signer | Finding:
-    """Say who made a signature, by the text of an allowed_signers file, or why that can't be said. The time that counts
-    is now: nothing proves an earlier one. With None, any right signature will do, and its signer has no name. `revoked`
-    is a revocation file: a KRL, or public keys (ssh-keygen(1), KEY REVOCATION LISTS).
+    """Return the signer of a signature, by the text of an allowed_signers file, or a finding where there is none. Keys
+    must be valid now: nothing proves an earlier time. If `allowed` is None, any right signature will do, and its signer
+    has no name. `revoked` is a revocation file: a KRL, or public keys (ssh-keygen(1), KEY REVOCATION LISTS).
 
-    A signature is wrong that is damaged, of another purpose, or of other content: what it signs may have changed since.
-    One is foreign whose key may not sign.
+    A signature is wrong if it is damaged, of another purpose or of other content: the signed content may have changed
+    since. A signature is foreign if its key may not sign.
 
     Raises ToolError, StorageError.
     """
@@ -60,10 +60,10 @@ def signer_of(
             (folder / _SIGNATURE).write_bytes(signature)
             ran = _run(["-Y", "check-novalidate", "-n", namespace, "-s", _SIGNATURE], content, folder)
             if ran.returncode:
-                said = f"the signature isn't one of this {signed_thing(namespace)}: {_reason(ran)}"
-                return Finding("error", "signature-wrong", said)
-            found = _FINGERPRINT.search(ran.stdout.decode(errors="replace"))
-            fingerprint = found[1] if found else "a key"
+                message = f"the signature isn't one of this {signed_thing(namespace)}: {_reason(ran)}"
+                return Finding("error", "signature-wrong", message)
+            match = _FINGERPRINT.search(ran.stdout.decode(errors="replace"))
+            fingerprint = match[1] if match else "a key"
             if allowed is None:
                 return Signer(None, fingerprint)
             (folder / _SIGNERS).write_text(allowed, encoding="utf-8")
@@ -80,19 +80,19 @@ def _find_signer(content: bytes, namespace: str, folder: Path, fingerprint: str)
     names = ran.stdout.decode(errors="replace").splitlines() if ran.returncode == 0 else []
     what = signed_thing(namespace)
     for name in filter(None, names):
-        asked = ["-Y", "verify", *files, "-I", name, "-n", namespace]
-        ran = _run(asked, content, folder)
+        command = ["-Y", "verify", *files, "-I", name, "-n", namespace]
+        ran = _run(command, content, folder)
         if ran.returncode:
             continue
         # ssh-keygen gives the same answer for a key that is revoked and for a file that it can't read
-        if (folder / _REVOKED).is_file() and _run([*asked, "-r", _REVOKED], content, folder).returncode:
-            said = f"the key that signed the {what}, {fingerprint}, is revoked, or the revocation file is damaged"
-            return Finding("error", "signature-foreign", said)
+        if (folder / _REVOKED).is_file() and _run([*command, "-r", _REVOKED], content, folder).returncode:
+            message = f"the key that signed the {what}, {fingerprint}, is revoked, or the revocation file is damaged"
+            return Finding("error", "signature-foreign", message)
         return Signer(name, fingerprint)
     reason = _reason(ran)
     why = "" if reason == "No principal matched." else f": {reason}"
-    said = f"the key that signed the {what}, {fingerprint}, may not sign {what}s{why}"
-    return Finding("error", "signature-foreign", said)
+    message = f"the key that signed the {what}, {fingerprint}, may not sign {what}s{why}"
+    return Finding("error", "signature-foreign", message)
 
 
 def _run(
@@ -119,7 +119,7 @@ def _run(
 
 
 def _reason(ran: subprocess.CompletedProcess[bytes]) -> str:
-    """Return ssh-keygen's reason: its first line that is one."""
-    said = ran.stderr.decode(errors="replace").splitlines()
-    lines = [line.strip() for line in said if line.strip() and not line.startswith("Signing ")]
+    """Return ssh-keygen's reason: its first line of output that gives one."""
+    output = ran.stderr.decode(errors="replace").splitlines()
+    lines = [line.strip() for line in output if line.strip() and not line.startswith("Signing ")]
     return lines[0].removeprefix("Signature verification failed: ") if lines else f"exit code {ran.returncode}"

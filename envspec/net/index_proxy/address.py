@@ -89,13 +89,13 @@ def path_of(file: FileAddress) -> str:
         host = host.rpartition("@")[2]
     # what the proxy says ends up in uv's cache
     path = hide_token(host, path)
-    below = f"/{file.stand_in}" if file.stand_in else ""
-    beside = f"{_SIDECAR}{file.metadata_sha256 or ''}" if file.sidecar else ""
-    told = _PROVENANCE + _encode(file.provenance) if file.provenance else ""
-    said = f"{_YANKED if file.yanked else ''}{_PYTHON + _encode(python) if python else ''}"
-    key = f"{file.sha256 or _NO_HASH}.{'' if size is None else size}{said}{told}{beside}"
+    stub_part = f"/{file.stand_in}" if file.stand_in else ""
+    sidecar_part = f"{_SIDECAR}{file.metadata_sha256 or ''}" if file.sidecar else ""
+    provenance = _PROVENANCE + _encode(file.provenance) if file.provenance else ""
+    attributes = f"{_YANKED if file.yanked else ''}{_PYTHON + _encode(python) if python else ''}"
+    key = f"{file.sha256 or _NO_HASH}.{'' if size is None else size}{attributes}{provenance}{sidecar_part}"
     about = f"{variant_text(file.variant, file.fault)}/" if file.kind == VARIANT else ""
-    return f"{file.kind}/{key}/{about}{scheme}/{host}{slash}{path}{below}{mark}{query}"
+    return f"{file.kind}/{key}/{about}{scheme}/{host}{slash}{path}{stub_part}{mark}{query}"
 
 
 def variant_text(variant: WheelOfVariant | None, fault: str | None = None) -> str:
@@ -104,21 +104,21 @@ def variant_text(variant: WheelOfVariant | None, fault: str | None = None) -> st
     if fault:
         return _FAULT + base64.urlsafe_b64encode(fault[:300].encode()).decode()
     variant = variant or WheelOfVariant("")
-    said = (f"{':'.join(one)}{'*' * (one in variant.compatible)}" for one in variant.properties)
+    properties = (f"{':'.join(prop)}{'*' * (prop in variant.compatible)}" for prop in variant.properties)
     alone = ";".join(map("=".join, variant.alone))
-    return f"{','.join(variant.priorities)}!{';'.join(said)}!{alone}"
+    return f"{','.join(variant.priorities)}!{';'.join(properties)}!{alone}"
 
 
 def parse(path: str) -> FileAddress | None:
     """Read the file back from a path of `path_of`, without the root. None for anything else."""
     path, _, query = path.partition("?")
     kind, *rest = path.split("/", 5 if path.startswith(f"{VARIANT}/") else 4)
-    said = rest.pop(1) if kind == VARIANT and len(rest) == 5 else ""
+    variant_part = rest.pop(1) if kind == VARIANT and len(rest) == 5 else ""
     if kind not in (WHEEL, REFUSED, ALLOWED, VARIANT) or len(rest) != 4:
         return None
     key, scheme, host, below = rest
-    front, beside, metadata_sha256 = key.partition(_SIDECAR)
-    front, _, told = front.partition(_PROVENANCE)
+    front, sidecar, metadata_sha256 = key.partition(_SIDECAR)
+    front, _, provenance = front.partition(_PROVENANCE)
     front, _, python = front.partition(_PYTHON)
     front, yanked, _ = front.partition(_YANKED)
     sha256, _, size = front.partition(".")
@@ -130,35 +130,37 @@ def parse(path: str) -> FileAddress | None:
     url = f"{scheme}://{host}/{show_token(host, below)}" + (f"?{query}" if query else "")
     length = int(size) if size.isdecimal() else None
     sha256 = "" if sha256 == _NO_HASH else sha256
-    found = FileAddress(
+    address = FileAddress(
         kind,
         url,
         sha256,
         length,
         stand_in,
-        bool(beside),
+        bool(sidecar),
         metadata_sha256 or None,
-        _decode(told),
+        _decode(provenance),
         yanked=bool(yanked),
         requires_python=_decode(python),
     )
     if kind != VARIANT:
-        return found
-    if said.startswith(_FAULT):
-        return replace(found, fault=base64.urlsafe_b64decode(said.removeprefix(_FAULT)).decode("utf-8", "replace"))
-    return replace(found, variant=_variant(said, found.file.removesuffix(".metadata")))
+        return address
+    if variant_part.startswith(_FAULT):
+        return replace(
+            address, fault=base64.urlsafe_b64decode(variant_part.removeprefix(_FAULT)).decode("utf-8", "replace")
+        )
+    return replace(address, variant=_variant(variant_part, address.file.removesuffix(".metadata")))
 
 
-def _variant(said: str, file: str) -> WheelOfVariant:
-    front, listed, last, *_ = (*said.split("!"), "", "")
+def _variant(part: str, file: str) -> WheelOfVariant:
+    front, listed, last, *_ = (*part.split("!"), "", "")
     properties = {
         Property(*parts): text.endswith("*")
         for text in listed.split(";")
         if len(parts := text.rstrip("*").split(":")) == 3
     }
-    compatible = frozenset(one for one, fits in properties.items() if fits)
+    compatible = frozenset(prop for prop, fits in properties.items() if fits)
     priorities = tuple(filter(None, front.split(",")))
-    alone = tuple((one, label) for one, _, label in (text.partition("=") for text in last.split(";")) if label)
+    alone = tuple((name, label) for name, _, label in (text.partition("=") for text in last.split(";")) if label)
     return WheelOfVariant(read_name(file).label or "", tuple(properties), priorities, compatible, alone)
 
 
@@ -166,8 +168,8 @@ def _encode(text: str) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def _decode(told: str) -> str | None:
+def _decode(encoded: str) -> str | None:
     try:
-        return base64.urlsafe_b64decode(told + "=" * (-len(told) % 4)).decode() or None
+        return base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode() or None
     except ValueError:
         return None

@@ -17,7 +17,7 @@ from packaging.version import Version
 
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
-from envspec.base.settings import split_credentials
+from envspec.configuration.settings import split_credentials
 from envspec.facts import edition, released, wheels
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.net.fetch import Fetcher, local_path
@@ -96,14 +96,14 @@ class Upstream(Struct, frozen=True, dict=True):
 
     @property
     def local(self) -> bool:
-        """Whether it is a folder of this machine, which is read as it is now, offline too."""
+        """Return whether it is a folder of this machine, which is read as it is now, offline too."""
         return local_path(self.url) is not None
 
     def serves(self, project: str) -> bool:
         return project not in self.without and (self.only is None or project in self.only)
 
     def sources(self, project: str) -> ShownFiles:
-        """Say what uv is shown of a project's files."""
+        """Return the form in which uv is shown a project's files."""
         return ShownFiles(project in self.allowed, project in self.allowed or project in self.unfit, self.glibc)
 
     def page(self, project: str) -> str:
@@ -121,7 +121,7 @@ class ServedPage(Struct, frozen=True):
 
     @property
     def lasts(self) -> bool:
-        """Whether uv may keep it for a while."""
+        """Return whether uv may keep it for a while."""
         return self.status != 404 and not self.faulty
 
 
@@ -150,7 +150,7 @@ class Pages:
         self._variants = VariantReader(self.fetcher)
 
     def is_flat(self, url: str) -> bool:
-        """Say whether an address serves a flat page: links to files of packages. No if it can't be read."""
+        """Return whether an address serves a flat page: links to files of packages. No if it can't be read."""
         try:
             return bool(self._flat.rows(url))
         except IndexFailure:
@@ -189,11 +189,11 @@ class Pages:
     ) -> Sequence[Release]:
         """List the page's releases, newest first, from the last reading if there was one: as a `target` sees them, and
         as they were `before` a moment. Raises IndexFailure."""
-        found = self.store.get(upstream.root, project, target, before)
-        if found is None and not self._is_offline(upstream):
+        releases = self.store.get(upstream.root, project, target, before)
+        if releases is None and not self._is_offline(upstream):
             self._read(upstream, project, None)
-            found = self.store.get(upstream.root, project, target, before)
-        return found or ()
+            releases = self.store.get(upstream.root, project, target, before)
+        return releases or ()
 
     def current(self, upstream: Upstream, project: str) -> Sequence[Release]:
         """List the page's releases as the index has them now; offline, as they were read last. Raises IndexFailure."""
@@ -204,17 +204,24 @@ class Pages:
     def variant(self, upstream: Upstream, project: str, version: str) -> WheelOfVariant | None:
         """Find the variant of a release that the upstream's machine installs, as the index has it now. None for a
         release that has none for it. Raises IndexFailure."""
-        asked = version_of(version)
+        requested = version_of(version)
         if self._is_offline(upstream) or upstream.machine is None:
             return None
         rows = self.list_files(upstream, project)
         about = about_variants(rows)
-        wheels = [row for found, several in by_version(rows, project).items() if found == asked for row in several.rows]
-        _, shown = choose_wheels(wheels, lambda several: self._variants.of_release(several, about), upstream.machine)
-        for one in shown:
-            if one.fault is not None:
-                raise IndexFailure(one.fault)
-        return next((one.variant for one in shown), None)
+        wheels = [
+            row
+            for candidate, files in by_version(rows, project).items()
+            if candidate == requested
+            for row in files.rows
+        ]
+        _, shown = choose_wheels(
+            wheels, lambda release_wheels: self._variants.of_release(release_wheels, about), upstream.machine
+        )
+        for wheel in shown:
+            if wheel.fault is not None:
+                raise IndexFailure(wheel.fault)
+        return next((wheel.variant for wheel in shown), None)
 
     def list_files(self, upstream: Upstream, project: str) -> Page:
         """List the files of a project as its index has them now, none where it has no page. Raises IndexFailure."""
@@ -230,22 +237,24 @@ class Pages:
         key = (upstream.root, project)
         if key not in self._wheels:
             files = by_version(self.list_files(upstream, project), project)
-            self._wheels[key] = {version.public: of.wheels for version, of in files.items() if of.wheels}
+            self._wheels[key] = {
+                version.public: version_files.wheels for version, version_files in files.items() if version_files.wheels
+            }
         return self._wheels[key]
 
     def has(self, upstream: Upstream, project: str) -> bool:
-        """Say whether an index has releases of a project: asks it now, or offline uses its last answer. Raises
+        """Return whether an index has releases of a project: asks it now, or offline uses its last answer. Raises
         IndexFailure, also offline without such an answer."""
         if not self._is_offline(upstream):
             # without what the store says: it may not be writable
             return self.show(upstream, project).holds
-        found = self.store.get(upstream.root, project)
-        if found is None:
+        releases = self.store.get(upstream.root, project)
+        if releases is None:
             raise self._missing_page(project)
-        return bool(found)
+        return bool(releases)
 
     def _is_offline(self, upstream: Upstream) -> bool:
-        """Say whether the cache alone answers for an index."""
+        """Return whether the cache alone answers for an index."""
         return self.offline and not upstream.local
 
     def _missing_page(self, project: str) -> IndexFailure:
@@ -286,7 +295,7 @@ class Pages:
         unsuited = {version for version, (wheels, variants) in shown.items() if not wheels and not variants}
         self.store.put(upstream.root, project, releases_of(files, unsuited))
         body = body_of(project, files, upstream.sources(project), shown)
-        faulty = any(one.fault for _, variants in shown.values() for one in variants)
+        faulty = any(variant.fault for _, variants in shown.values() for variant in variants)
         return ServedPage(200, body, self._etag(upstream, project, etag, body), bool(files), faulty)
 
     def _etag(self, upstream: Upstream, project: str, theirs: str | None, body: bytes) -> str:
@@ -299,10 +308,12 @@ class Pages:
         """Choose the wheels of those releases that have variants."""
         if not has_variants([row["filename"] for row in rows]):
             return {}
-        wheels = {version: several.wheels for version, several in files.items()}
+        wheels = {version: version_files.wheels for version, version_files in files.items()}
         about = about_variants(rows)
         machine = upstream.machine if project in upstream.variants else None
-        return of_releases(wheels, lambda several: self._variants.of_release(several, about), project, machine)
+        return of_releases(
+            wheels, lambda release_wheels: self._variants.of_release(release_wheels, about), project, machine
+        )
 
 
 def _refuse_absent_folder(url: str) -> None:
@@ -345,7 +356,7 @@ _FACTS_FORMAT = "1"
 
 @cache
 def facts_digest(variant: str) -> str:
-    """Make a digest of all that a variant's pages and METADATA are made of: uv keeps them for as long as it stays."""
+    """Make a digest of all inputs of a variant's pages and METADATA: uv keeps these for as long as the digest stays."""
     digest = hashlib.sha256(_FACTS_FORMAT.encode())
     for file in (f"wheels/{variant}.json", "released.toml"):
         digest.update(Path(edition.folder(), file).read_bytes())

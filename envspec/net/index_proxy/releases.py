@@ -53,20 +53,22 @@ class Release(Struct, frozen=True, array_like=True):
     why_yanked: str = ""
 
     def is_before(self, bound: str | None) -> bool:
-        """Say whether the release is older than a bound (RFC 3339), if there is one. One without a date isn't: uv too
-        takes nothing without a date where dates decide."""
+        """Return whether the release is older than a bound (RFC 3339), if there is one. A release without a date isn't:
+        uv too takes nothing without a date where dates decide."""
         return not bound or "" < (self.uploaded or "")[:19] < bound[:19]
 
     def before(self, moment: str) -> Release:
         """Give the release as it was before a moment: without the wheels that came later."""
         later = {file for file, uploaded in self.late if uploaded[:19] >= moment[:19]}
-        return replace(self, wheels=tuple(one for one in self.wheels if one not in later)) if later else self
+        return replace(self, wheels=tuple(wheel for wheel in self.wheels if wheel not in later)) if later else self
 
     def on(self, target: Machine) -> Release:
         """Give the release as a target sees it: with the Requires-Python of the file that it takes."""
         if not self.differing:
             return self
-        file = choose_file((ReleaseFile(one, requires_python=said) for one, said in self.differing), *target)
+        file = choose_file(
+            (ReleaseFile(name, requires_python=requires_python) for name, requires_python in self.differing), *target
+        )
         return self if file is None else replace(self, requires_python=dict(self.differing)[file] or None)
 
 
@@ -79,7 +81,7 @@ class VersionFiles(NamedTuple):
 
 def by_version(rows: Iterable[Row], project: str) -> dict[Version, VersionFiles]:
     """Group the wheels and sources of a page by version. Leaves out other files and those without a version."""
-    found: dict[Version, VersionFiles] = {}
+    groups: dict[Version, VersionFiles] = {}
     # pages have a dozen files of a version, which all write it alike
     written: dict[str | None, VersionFiles | None] = {None: None}
     for row in rows:
@@ -88,13 +90,13 @@ def by_version(rows: Iterable[Row], project: str) -> dict[Version, VersionFiles]
         text = file.split("-", 2)[1] if is_wheel else source_version(file, project)
         if text not in written:
             version = version_of(str(text))
-            written[text] = None if version is None else found.setdefault(version, VersionFiles([], []))
+            written[text] = None if version is None else groups.setdefault(version, VersionFiles([], []))
         own = written[text]
         if own is not None:
             own.rows.append(row)
             if is_wheel:
                 own.wheels.append(row)
-    return found
+    return groups
 
 
 def source_version(file: str, project: str) -> str | None:
@@ -118,8 +120,8 @@ def _release_of(version: Version, files: VersionFiles, unsuited: bool) -> Releas
     rows = good or files.rows
     wheels = [row for row in files.wheels if not good or not row.get("yanked")]
     pythons = [row.get("requires-python") or "" for row in rows]
-    differing = tuple((row["filename"], said) for row, said in zip(rows, pythons, strict=True))
-    uploads = [str(said) for row in rows if (said := row.get("upload-time"))]
+    differing = tuple((row["filename"], python) for row, python in zip(rows, pythons, strict=True))
+    uploads = [str(uploaded) for row in rows if (uploaded := row.get("upload-time"))]
     first = min(uploads, default=None)
     late = [(row["filename"], str(row.get("upload-time"))) for row in wheels if first and row.get("upload-time")]
     return Release(
@@ -131,7 +133,7 @@ def _release_of(version: Version, files: VersionFiles, unsuited: bool) -> Releas
         first,
         unsuited,
         differing if len(set(pythons)) > 1 else (),
-        tuple(one for one in late if one[1][:_HOUR] != first[:_HOUR]) if first else (),
+        tuple(pair for pair in late if pair[1][:_HOUR] != first[:_HOUR]) if first else (),
         next((reason for row in files.rows if isinstance(reason := row.get("yanked"), str)), ""),
     )
 
@@ -147,22 +149,22 @@ class ReleaseStore:
     def get(
         self, root: str, project: str, target: Machine | None = None, before: str | None = None
     ) -> tuple[Release, ...] | None:
-        """Read a page's releases, as a `target` sees them, and as they were `before` a moment: once for all that ask
-        so. None for a page that isn't kept."""
+        """Read a page's releases, as a `target` sees them, and as they were `before` a moment. Each view is made once.
+        None for a page that isn't stored."""
         page = (root, project)
-        if page not in self._read and (found := _load(self._path(root, project))) is not None:
-            self._read[page] = {(None, None): found}
+        if page not in self._read and (releases := _load(self._path(root, project))) is not None:
+            self._read[page] = {(None, None): releases}
         views = self._read.get(page)
         if views is not None and (target, before) not in views:
-            of_then = (one.before(before) if before else one for one in views[None, None])
-            views[target, before] = tuple(of_then if target is None else (one.on(target) for one in of_then))
+            of_then = (release.before(before) if before else release for release in views[None, None])
+            views[target, before] = tuple(of_then if target is None else (release.on(target) for release in of_then))
         return None if views is None else views[target, before]
 
     def put(self, root: str, project: str, releases: Iterable[Release]) -> None:
         """Keep a page's releases."""
-        kept = encode(tuple(releases))
+        content = encode(tuple(releases))
         self._read.pop((root, project), None)
-        keep_entry(self._path(root, project), b"%s\n%s" % (_checksum(kept), kept))
+        keep_entry(self._path(root, project), b"%s\n%s" % (_checksum(content), content))
 
     def _path(self, root: str, project: str) -> Path:
         return self._folder / root / f"{project}.json"
@@ -170,14 +172,14 @@ class ReleaseStore:
 
 def _load(path: Path) -> tuple[Release, ...] | None:
     try:
-        check, _, kept = read_entry(path).partition(b"\n")
-        return decode(kept, tuple[Release, ...]) if check == _checksum(kept) else None
+        check, _, content = read_entry(path).partition(b"\n")
+        return decode(content, tuple[Release, ...]) if check == _checksum(content) else None
     except (OSError, ValueError):
         return None
 
 
-def _checksum(kept: bytes) -> bytes:
-    return b"%08x" % zlib.crc32(kept)
+def _checksum(content: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(content)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -190,6 +192,6 @@ def version_of(text: str) -> Version | None:
 
 
 def is_older(version: str, than: str | None) -> bool:
-    """Say whether a version is older than another one, if there is that."""
+    """Return whether a version is older than another one; false without another one."""
     own, other = version_of(version), version_of(than or "")
     return own is not None and other is not None and own < other

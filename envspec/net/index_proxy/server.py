@@ -31,8 +31,8 @@ from msgspec.structs import replace
 
 from envspec.base.errors import EnvspecError
 from envspec.base.redact import redact
-from envspec.base.settings import Credentials
 from envspec.base.storage import storage_error
+from envspec.configuration.settings import Credentials
 from envspec.facts import wheels
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.facts.wheels import FAMILY
@@ -66,7 +66,7 @@ def stub_page(name: str, version: str, lines: Sequence[str] = ()) -> list[dict[s
 
 
 def stub_metadata(name: str, version: str, lines: Sequence[str] = ()) -> bytes:
-    more = [f"Provides-Extra: {one}" for one in extras_in(lines)] + [f"Requires-Dist: {line}" for line in lines]
+    more = [f"Provides-Extra: {extra}" for extra in extras_in(lines)] + [f"Requires-Dist: {line}" for line in lines]
     return "\n".join(["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *more, ""]).encode()
 
 
@@ -161,7 +161,7 @@ class IndexProxy:
         return f"{self.base}/{root}"
 
     def lasts(self, variant: str) -> bool:
-        """Say whether the pages at a variant's URL stay the same, so that uv may keep them."""
+        """Return whether the pages at a variant's URL stay the same, so that uv may keep them."""
         return variant in wheels.variants() and variant not in self.live
 
     def corrections(self, root: str) -> Corrections:
@@ -173,7 +173,7 @@ class IndexProxy:
         return url.startswith(self.base + "/") and self.file(url) is None
 
     def is_of_other_index(self, url: str) -> bool:
-        """Say whether a file is served from an index that isn't PyTorch's."""
+        """Return whether a file is served from an index that isn't PyTorch's."""
         return url.startswith(f"{self.base}/") and url[len(self.base) + 1 :].split("/", 1)[0] in self.roots
 
     def variant_of(self, url: str) -> str:
@@ -212,8 +212,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self) -> None:
-        said = self.headers.get("Authorization") or ""
-        if not secrets.compare_digest(said.encode("latin-1"), self.proxy.login.basic.encode()):
+        authorization = self.headers.get("Authorization") or ""
+        if not secrets.compare_digest(authorization.encode("latin-1"), self.proxy.login.basic.encode()):
             return self._reply(401, b"", "text/plain")
         try:
             self._route(self.path.lstrip("/"))
@@ -249,8 +249,8 @@ class _Handler(BaseHTTPRequestHandler):
         # uv puts .metadata behind the path, before what a query may follow
         wants_metadata = urlsplit(self.path).path.endswith(".metadata")
         if wants_metadata and self.metadata is not None:
-            said = self.metadata(_without_suffix(address), upstream.stated if upstream else ())
-            metadata = correct_metadata(said, self.proxy.corrections(root))
+            published = self.metadata(_without_suffix(address), upstream.stated if upstream else ())
+            metadata = correct_metadata(published, self.proxy.corrections(root))
             # a file without a hash on its page may be another one tomorrow
             age = 365 * 86400 if address.sha256 else 0
             return self._reply(200, metadata, "text/plain", age=age)
@@ -258,8 +258,8 @@ class _Handler(BaseHTTPRequestHandler):
         if address.kind not in (WHEEL, VARIANT) or pages is None:
             return self._reply(404, b"a source that isn't built here", "text/plain")
         try:
-            wanted = WantedFile(address.file, address.sha256, address.size, BY_INDEX)
-            path = pages.files.fetch(address.url, wanted)
+            expected = WantedFile(address.file, address.sha256, address.size, BY_INDEX)
+            path = pages.files.fetch(address.url, expected)
             file = path.open("rb")
         except OSError as error:
             raise storage_error(error, pages.files.folder, option="ENVSPEC_CACHE_DIR") from None

@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
 
@@ -25,6 +24,7 @@ from packaging.version import Version
 from envspec.base.documents import encode
 from envspec.base.errors import IndexFailure
 from envspec.base.texts import printable
+from envspec.base.threads import Pool
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, VARIANT, WHEEL, FileAddress, path_of, variant_text
 from envspec.net.index_proxy.releases import Row, VersionFiles, source_version, version_of
 from envspec.packages.archive_entries import SOURCES
@@ -45,13 +45,13 @@ _AT_ONCE = 8
 
 
 def has_variants(files: Iterable[str]) -> bool:
-    """Say whether any of some wheels is a variant's."""
+    """Return whether any of some wheels is a variant's."""
     long = [file for file in files if file.count("-") > 4]
     return any(read_name(file).label is not None for file in long)
 
 
 class ShownVariant(Struct, frozen=True):
-    """A variant's row for uv, with what is known of it or why nothing is."""
+    """A variant's row for uv, with the facts about the variant, or the reason why there are none."""
 
     row: Row
     plain: str
@@ -66,7 +66,7 @@ Read = Callable[[Sequence[Row]], Variants]
 
 
 def representatives(wheels: Sequence[Row]) -> Wheels:
-    """Of a release's wheels give one of each plain name: what has no variants, and any variant of what has some."""
+    """Choose one wheel of each plain name from a release: any of its variants, or the plain wheel without them."""
     names = {str(row["filename"]): read_name(str(row["filename"])) for row in wheels}
     variants: dict[str, Row] = {}
     for row in sorted(wheels, key=lambda row: str(row["filename"])):
@@ -81,11 +81,11 @@ def representatives(wheels: Sequence[Row]) -> Wheels:
     return plain, shown
 
 
-def choose_wheels(wheels: Sequence[Row], read: Read, machine: TargetMachine, kept: str | None = None) -> Wheels:
-    """Of a release's wheels give those of the variant that a machine installs, the `kept` one if that fits; those
-    without variants where none does. `read` gives what is said of the variants of some wheels.
+def choose_wheels(wheels: Sequence[Row], read: Read, machine: TargetMachine, previous: str | None = None) -> Wheels:
+    """Choose from a release's wheels those of the variant that a machine installs: the `previous` variant if that fits.
+    Where no variant fits, choose the wheels without one. `read` gives the variants of wheels.
 
-    Where nothing can be read of them, there is the reason alone: a plain wheel beside them may be for CPUs."""
+    Where the variants can't be read, the result is the reason alone: a plain wheel beside them may be for CPUs."""
     names = {str(row["filename"]): read_name(str(row["filename"])) for row in wheels}
     plain = [row for row in wheels if names[str(row["filename"])].label is None]
     here = machine.platform, machine.python, machine.glibc
@@ -98,10 +98,10 @@ def choose_wheels(wheels: Sequence[Row], read: Read, machine: TargetMachine, kep
     except (InvalidVariants, IndexFailure) as error:
         name = str(fitting[0]["filename"])
         reason = error.message if isinstance(error, IndexFailure) else str(error)
-        said = printable(f"{variants_file(name)}: {reason}")
-        return [], [ShownVariant(fitting[0], names[name].plain, fault=said)]
+        fault = printable(f"{variants_file(name)}: {reason}")
+        return [], [ShownVariant(fitting[0], names[name].plain, fault=fault)]
     labels = {names[str(row["filename"])].label or "" for row in fitting}
-    best = choose(variants, labels, machine, kept)
+    best = choose(variants, labels, machine, previous)
     if best.label is None:
         return plain, []
     wheel = WheelOfVariant(best.label, variants.variants[best.label], variants.priorities, best.compatible, best.alone)
@@ -115,15 +115,17 @@ def choose_wheels(wheels: Sequence[Row], read: Read, machine: TargetMachine, kep
 def of_releases(
     releases: Mapping[Version, Sequence[Row]], read: Read, project: str, machine: TargetMachine | None
 ) -> dict[Version, Wheels]:
-    """Choose the wheels of those releases of a project that have variants, for a machine; without one any variant
-    stands for all."""
-    found = [one for one in releases if has_variants(str(row["filename"]) for row in releases[one])]
-    if machine is None or not found:
-        return {version: representatives(releases[version]) for version in found}
-    newest = sorted(found, reverse=True)[:MAX_RELEASES]
-    kept = {version_of(version): label for name, version, label in machine.locked if name == project}
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        choices = pool.map(lambda one: choose_wheels(releases[one], read, machine, kept.get(one)), newest)
+    """Choose the wheels of a project's releases with variants, for a machine; without a machine, any variant stands for
+    all."""
+    versions = [version for version in releases if has_variants(str(row["filename"]) for row in releases[version])]
+    if machine is None or not versions:
+        return {version: representatives(releases[version]) for version in versions}
+    newest = sorted(versions, reverse=True)[:MAX_RELEASES]
+    previous = {version_of(version): label for name, version, label in machine.locked if name == project}
+    with Pool(_AT_ONCE) as pool:
+        choices = pool.map(
+            lambda version: choose_wheels(releases[version], read, machine, previous.get(version)), newest
+        )
         return dict(zip(newest, choices, strict=True))
 
 
@@ -191,8 +193,8 @@ def by_number(rows: list[dict[str, Any]], glibc: Glibc | None) -> list[dict[str,
 def _name_for(file: str, own: int, listed: int) -> str:
     front, _, tags = file.removesuffix(".whl").rpartition("-")
     ends = tags.split(".")
-    found = [match for end in ends if (match := _MANYLINUX.fullmatch(end)) and listed < int(match[1]) <= own]
-    more = [end for match in found if (end := f"manylinux_2_{listed}_{match[2]}") not in ends]
+    matches = [match for end in ends if (match := _MANYLINUX.fullmatch(end)) and listed < int(match[1]) <= own]
+    more = [end for match in matches if (end := f"manylinux_2_{listed}_{match[2]}") not in ends]
     return f"{front}-{'.'.join(dict.fromkeys((*ends, *more)))}.whl" if more else file
 
 
@@ -231,7 +233,7 @@ def _endings(wheels: Iterable[Row]) -> tuple[tuple[str, ...], ...]:
 
 @lru_cache(maxsize=1 << 14)
 def _ending(rest: str) -> tuple[str, ...]:
-    """Read the tags of what stands behind a wheel's version: those of a page's releases are much the same."""
+    """Read the tags in the part of a wheel's name behind the version. Cached: a page's releases have much the same."""
     return tuple(wheel_parts(f"any-1-{rest}")[-3:])
 
 
@@ -240,8 +242,8 @@ def _without_wheel(wheels: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
     """Give the tags of what wheels with these tags leave without one: the platforms that none is for, and the Pythons
     that are newer than all of a platform's."""
     platforms: dict[str | None, list[str]] = {}
-    for platform, of_it in _PLATFORMS.items():
-        own = (one for one in wheels if any(end == "any" or of_it.fullmatch(end) for end in one[2].split(".")))
+    for platform, pattern in _PLATFORMS.items():
+        own = (tags for tags in wheels if any(end == "any" or pattern.fullmatch(end) for end in tags[2].split(".")))
         platforms.setdefault(_newer_pythons(own), []).append(platform)
     return tuple(
         f"{pythons}-none-{'any' if len(ends) == len(_PLATFORMS) else '.'.join(ends)}"
@@ -252,7 +254,7 @@ def _without_wheel(wheels: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
 
 def _of_refused_pythons(wheels: tuple[tuple[str, ...], ...], requires: str) -> tuple[str, ...]:
     """Give the tag of the Pythons that are older than a source says it takes, where no wheel is for them."""
-    if any(end == "any" and any(one.startswith("py3") for one in python.split(".")) for python, _, end in wheels):
+    if any(end == "any" and any(tag.startswith("py3") for tag in python.split(".")) for python, _, end in wheels):
         return ()
     older = _older_pythons(requires)
     return (f"{older}-none-any",) if older else ()
@@ -273,26 +275,26 @@ def _newer_pythons(wheels: Iterable[tuple[str, ...]]) -> str | None:
     for interpreters, abis, _ in wheels:
         if "abi3" in abis or (abis == "none" and "py3" in interpreters):
             return None
-        for one in interpreters.split("."):
-            if one.startswith("cp3") and (one in abis.split(".") or abis == "none"):
-                newest = max(newest, minor_in(one) or 0)
+        for interpreter in interpreters.split("."):
+            if interpreter.startswith("cp3") and (interpreter in abis.split(".") or abis == "none"):
+                newest = max(newest, minor_in(interpreter) or 0)
     if not newest:
         return _TAG.partition("-")[0]
     return ".".join(f"cp3{minor}" for minor in range(newest + 1, _NEWEST_MINOR + 1)) or None
 
 
 def _of_some_target(own: VersionFiles) -> list[Row]:
-    """Choose the wheels that some target could install: of the wheels of a hundred pages that is two fifths, and uv
-    reads each. Of a release without any such wheel give all, so that uv says what it has."""
-    found = [row for row in own.wheels if installs_somewhere(row["filename"][:-4].split("-", 2)[2])]
-    return found or own.wheels
+    """Choose the wheels that some target could install: two fifths of the wheels of a hundred pages, and uv reads each.
+    A release without any such wheel keeps all of them, so that uv's message names them."""
+    installable = [row for row in own.wheels if installs_somewhere(row["filename"][:-4].split("-", 2)[2])]
+    return installable or own.wheels
 
 
 def _variant_row(shown: ShownVariant) -> dict[str, Any]:
     """Make a variant's row. uv keeps METADATA by the name of a wheel, so that no two of a release may have one name."""
     file = replace(_address(shown.row, VARIANT), variant=shown.variant, fault=shown.fault)
-    said = variant_text(shown.variant, shown.fault)
-    own = hashlib.sha256(f"{shown.row['filename']} {shown.row['hashes']} {said}".encode()).hexdigest()[:12]
+    text = variant_text(shown.variant, shown.fault)
+    own = hashlib.sha256(f"{shown.row['filename']} {shown.row['hashes']} {text}".encode()).hexdigest()[:12]
     return _shown_row(shown.row, replace(file, stand_in=with_build(shown.plain, own)))
 
 
@@ -302,15 +304,15 @@ def _row(row: Mapping[str, Any], kind: str, stand_in: str | None = None, *, diff
 
 
 def _address(row: Mapping[str, Any], kind: str, stand_in: str | None = None, python: str | None = None) -> FileAddress:
-    beside = row.get("core-metadata", False)
+    metadata = row.get("core-metadata", False)
     return FileAddress(
         kind,
         str(row["url"]),
         row["hashes"].get("sha256", ""),
         row.get("size"),
         stand_in,
-        bool(beside),
-        beside if isinstance(beside, str) else None,
+        bool(metadata),
+        metadata if isinstance(metadata, str) else None,
         row.get("provenance"),
         yanked=bool(row.get("yanked")),
         requires_python=python,

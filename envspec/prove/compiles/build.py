@@ -65,7 +65,7 @@ class Compilation(Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Whether the machine code is what was asked for, and runs on the GPU."""
+        """Return whether the machine code is what was asked for, and runs on the GPU."""
         return self.made == self.asked and sass_runs(
             read_capability(self.made), read_capability(self.gpu), self.release
         )
@@ -80,8 +80,8 @@ class Compiled(Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Whether something was compiled, and all of it is right."""
-        return bool(self.compilations) and all(one.ok for one in self.compilations)
+        """Return whether something was compiled, and all of it is right."""
+        return bool(self.compilations) and all(compilation.ok for compilation in self.compilations)
 
 
 # The wheels of a target that hold compilers, and the compilers' paths in them.
@@ -106,27 +106,27 @@ NAMES: tuple[CompilerName, ...] = ("ptxas", "nvrtc", "nvjitlink")
 
 def holders(target: LockedTarget) -> dict[CompilerName, Pin]:
     """Give the wheels of a target that may hold a compiler. NVRTC is torch's where no package of its own is locked."""
-    found: dict[CompilerName, Pin] = {}
+    pins: dict[CompilerName, Pin] = {}
     for name in NAMES:
         for pin in target.pins:
             if pin.is_wheel and re.fullmatch(_PACKAGES[name], pin.name):
-                found[name] = pin
+                pins[name] = pin
     torch = target.pin("torch", "pip")
-    if target.inputs.cuda is not None and torch is not None and torch.is_wheel and "nvrtc" not in found:
-        found["nvrtc"] = torch
-    return found
+    if target.inputs.cuda is not None and torch is not None and torch.is_wheel and "nvrtc" not in pins:
+        pins["nvrtc"] = torch
+    return pins
 
 
 def compilers(name: CompilerName, pin: Pin, members: Iterable[str]) -> tuple[Compiler, ...]:
     """Give the compilers of one kind among a wheel's members: two where triton has another ptxas for new GPUs."""
     file = pin.artifact.file if pin.artifact else ""
-    found = sorted(one for one in members if re.fullmatch(_MEMBERS[name], one))
+    files = sorted(member for member in members if re.fullmatch(_MEMBERS[name], member))
     if name == "nvrtc":
         # its part of builtins is opened by name, and so has to lie beside it
-        found.sort(key=lambda one: "builtins" in one)
-        found = found if found and "builtins" not in found[0] else []
-        return (Compiler(name, pin.name, pin.version, file, tuple(found)),) if found else ()
-    return tuple(Compiler(name, pin.name, pin.version, file, (one,)) for one in found)
+        files.sort(key=lambda member: "builtins" in member)
+        files = files if files and "builtins" not in files[0] else []
+        return (Compiler(name, pin.name, pin.version, file, tuple(files)),) if files else ()
+    return tuple(Compiler(name, pin.name, pin.version, file, (member,)) for member in files)
 
 
 def architectures_for(
@@ -134,18 +134,18 @@ def architectures_for(
 ) -> dict[str, str]:
     """Say which of a target's architectures a compiler is asked for, and by which name: triton takes the one for
     Blackwell from 10.0 on, where there is one, and asks for the architecture's own features from 9.0 on."""
-    asked: dict[str, str] = {}
-    own = any(_is_blackwell(one) for one in all_of_kind)
+    names: dict[str, str] = {}
+    own = any(_is_blackwell(peer) for peer in all_of_kind)
     for sm in architectures:
         plain = re.fullmatch(r"sm_(\d+)(\d)", sm)
         if plain is None:
             continue
         capability = int(plain[1]), int(plain[2])
         if compiler.name != "ptxas":
-            asked[sm] = sm
+            names[sm] = sm
         elif _is_blackwell(compiler) == (own and capability >= FIRST_OF_ITS_OWN):
-            asked[sm] = f"{sm}a" if capability >= _FEATURES else sm
-    return asked
+            names[sm] = f"{sm}a" if capability >= _FEATURES else sm
+    return names
 
 
 _FEATURES = numbers("9.0")[:2]
@@ -167,7 +167,7 @@ _LARGEST = 1 << 30
 def compile_target(target: LockedTarget, wheels: Mapping[tuple[str, str], Path], scratch: Path) -> Compiled:
     """Compile for each architecture of a target. `wheels` are the files of `holders`, by index and file name, and
     `scratch` an empty folder. Raises UnreadableWheel, OSError."""
-    found: list[Compilation] = []
+    compilations: list[Compilation] = []
     absent = []
     for name in NAMES:
         pin = holders(target).get(name)
@@ -175,16 +175,16 @@ def compile_target(target: LockedTarget, wheels: Mapping[tuple[str, str], Path],
         if pin is not None and pin.artifact is not None:
             with wheels[pin.index, pin.artifact.file].open("rb") as file, open_wheel(file) as wheel:
                 here = compilers(name, pin, (info.filename for info in wheel.members))
-                for number, one in enumerate(here):
-                    asked = architectures_for(one, here, target.architectures)
-                    if asked:
+                for number, compiler in enumerate(here):
+                    architectures = architectures_for(compiler, here, target.architectures)
+                    if architectures:
                         folder = scratch / f"{name}-{number}"
                         folder.mkdir()
-                        found += _compile_each(one, _unpack(wheel, one, folder), asked, folder)
+                        compilations += _compile_each(compiler, _unpack(wheel, compiler, folder), architectures, folder)
                         shutil.rmtree(folder)
         if not here:
             absent.append(name)
-    return Compiled(target.name, tuple(found), tuple(absent))
+    return Compiled(target.name, tuple(compilations), tuple(absent))
 
 
 def _unpack(wheel: OpenWheel, compiler: Compiler, folder: Path) -> list[Path]:
@@ -203,10 +203,10 @@ def _unpack(wheel: OpenWheel, compiler: Compiler, folder: Path) -> list[Path]:
 
 
 def _compile_each(
-    compiler: Compiler, files: Sequence[Path], asked: Mapping[str, str], folder: Path
+    compiler: Compiler, files: Sequence[Path], architectures: Mapping[str, str], folder: Path
 ) -> Iterator[Compilation]:
-    release, errors = _run(compiler, files, asked, folder)
-    for gpu, architecture in asked.items():
+    release, errors = _run(compiler, files, architectures, folder)
+    for gpu, architecture in architectures.items():
         error = errors.get(architecture) or errors.get("")
         made = None if error else architecture_of(folder / f"{architecture}.cubin")
         if made is None and error is None:
@@ -215,13 +215,13 @@ def _compile_each(
 
 
 def _run(
-    compiler: Compiler, files: Sequence[Path], asked: Mapping[str, str], folder: Path
+    compiler: Compiler, files: Sequence[Path], architectures: Mapping[str, str], folder: Path
 ) -> tuple[str | None, dict[str, str]]:
     """Give the compiler's release and its errors by architecture; under "" what holds for all of them."""
     request = {
         "compiler": compiler.name,
         "files": [str(path) for path in files],
-        "architectures": list(asked.values()),
+        "architectures": list(architectures.values()),
         "folder": str(folder),
     }
     try:

@@ -54,17 +54,17 @@ def ptx_for(architecture: str) -> str:
 
 def ptxas(files: list[str], architectures: list[str], folder: str) -> Made:
     program = files[0]
-    said = subprocess.run([program, "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout.decode()
-    release = re.search(r"release (\d+\.\d+)", said)
+    banner = subprocess.run([program, "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout.decode()
+    release = re.search(r"release (\d+\.\d+)", banner)
     errors: dict[str, str] = {}
-    for one in architectures:
-        source = os.path.join(folder, one + ".ptx")
+    for architecture in architectures:
+        source = os.path.join(folder, architecture + ".ptx")
         with open(source, "w") as file:
-            file.write(ptx_for(one))
-        words = [program, "-arch=" + one, source, "-o", os.path.join(folder, one + ".cubin")]
+            file.write(ptx_for(architecture))
+        words = [program, "-arch=" + architecture, source, "-o", os.path.join(folder, architecture + ".cubin")]
         done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode:
-            errors[one] = done.stdout.decode("utf-8", "replace").strip() or f"status {done.returncode}"
+            errors[architecture] = done.stdout.decode("utf-8", "replace").strip() or f"status {done.returncode}"
     return release and release.group(1), errors
 
 
@@ -73,8 +73,8 @@ def text_of(size_of: Any, read: Any, *handle: Any) -> bytes:
     size = ctypes.c_size_t()
     if size_of(*handle, ctypes.byref(size)) or not size.value:
         return b""
-    found = ctypes.create_string_buffer(size.value)
-    return found.raw if not read(*handle, found) else b""
+    buffer = ctypes.create_string_buffer(size.value)
+    return buffer.raw if not read(*handle, buffer) else b""
 
 
 def nvrtc(files: list[str], architectures: list[str], folder: str) -> Made:
@@ -84,17 +84,17 @@ def nvrtc(files: list[str], architectures: list[str], folder: str) -> Made:
     major, minor = ctypes.c_int(), ctypes.c_int()
     library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
     errors: dict[str, str] = {}
-    for one in architectures:
+    for architecture in architectures:
         program = ctypes.c_void_p()
         library.nvrtcCreateProgram(ctypes.byref(program), SOURCE, b"scale.cu", 0, None, None)
-        words = (ctypes.c_char_p * 1)(b"--gpu-architecture=" + one.encode())
+        words = (ctypes.c_char_p * 1)(b"--gpu-architecture=" + architecture.encode())
         status = library.nvrtcCompileProgram(program, 1, words)
         if status:
             log = text_of(library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog, program)
-            errors[one] = log.rstrip(b"\0\n").decode("utf-8", "replace") or f"NVRTC's error {status}"
+            errors[architecture] = log.rstrip(b"\0\n").decode("utf-8", "replace") or f"NVRTC's error {status}"
         else:
             code = text_of(library.nvrtcGetCUBINSize, library.nvrtcGetCUBIN, program)
-            write(folder, one, code)
+            write(folder, architecture, code)
         library.nvrtcDestroyProgram(ctypes.byref(program))
     return f"{major.value}.{minor.value}", errors
 
@@ -111,28 +111,28 @@ def nvjitlink(files: list[str], architectures: list[str], folder: str) -> Made:
         nonlocal release
         for major in (14, 13, 12):
             for minor in range(9, -1, -1):
-                found = getattr(library, f"__nvJitLink{name}_{major}_{minor}", None)
-                if found is not None:
+                symbol = getattr(library, f"__nvJitLink{name}_{major}_{minor}", None)
+                if symbol is not None:
                     release = f"{major}.{minor}"
-                    return found
+                    return symbol
         return getattr(library, "nvJitLink" + name)
 
     create, add, complete, destroy = map(function, ("Create", "AddData", "Complete", "Destroy"))
     errors: dict[str, str] = {}
-    for one in architectures:
-        handle, ptx = ctypes.c_void_p(), ptx_for(one).encode() + b"\0"
-        words = (ctypes.c_char_p * 1)(b"-arch=" + one.encode())
+    for architecture in architectures:
+        handle, ptx = ctypes.c_void_p(), ptx_for(architecture).encode() + b"\0"
+        words = (ctypes.c_char_p * 1)(b"-arch=" + architecture.encode())
         status = create(ctypes.byref(handle), ctypes.c_uint32(1), words)
         if status:
             # without a handle there is no log either
-            errors[one] = f"nvJitLink's error {status}: it doesn't take -arch={one}"
+            errors[architecture] = f"nvJitLink's error {status}: it doesn't take -arch={architecture}"
             continue
         status = add(handle, PTX_INPUT, ptx, ctypes.c_size_t(len(ptx)), b"scale.ptx") or complete(handle)
         if status:
             log = text_of(function("GetErrorLogSize"), function("GetErrorLog"), handle)
-            errors[one] = log.rstrip(b"\0\n").decode("utf-8", "replace") or f"nvJitLink's error {status}"
+            errors[architecture] = log.rstrip(b"\0\n").decode("utf-8", "replace") or f"nvJitLink's error {status}"
         else:
-            write(folder, one, text_of(function("GetLinkedCubinSize"), function("GetLinkedCubin"), handle))
+            write(folder, architecture, text_of(function("GetLinkedCubinSize"), function("GetLinkedCubin"), handle))
         destroy(ctypes.byref(handle))
     return release, errors
 
@@ -143,7 +143,7 @@ def write(folder: str, architecture: str, code: bytes) -> None:
 
 
 if __name__ == "__main__":
-    asked = json.load(sys.stdin)
-    made = {"ptxas": ptxas, "nvrtc": nvrtc, "nvjitlink": nvjitlink}[asked["compiler"]]
-    found, told = made(asked["files"], asked["architectures"], asked["folder"])
-    json.dump({"release": found, "errors": told}, sys.stdout)
+    request = json.load(sys.stdin)
+    made = {"ptxas": ptxas, "nvrtc": nvrtc, "nvjitlink": nvjitlink}[request["compiler"]]
+    release, errors = made(request["files"], request["architectures"], request["folder"])
+    json.dump({"release": release, "errors": errors}, sys.stdout)

@@ -38,15 +38,15 @@ def glibc(machine: Machine) -> Result:
             remedy="use a container on glibc (debian, ubuntu, rocky)",
         )
         return Result("glibc", "ok", "not found", (finding,))
-    builds = [one for one in torch_builds.builds(platform=machine.platform) if torch_builds.lockable_pythons(one)]
+    builds = [build for build in torch_builds.builds(platform=machine.platform) if torch_builds.lockable_pythons(build)]
     newest = builds[-1].version if builds else ""
-    floors = {b.glibc for b in builds if b.glibc and b.version == newest}
-    floor = max(floors, key=numbers, default=None)
-    if floor is None or numbers(machine.glibc) >= numbers(floor):
+    lower_bounds = {b.glibc for b in builds if b.glibc and b.version == newest}
+    lower_bound = max(lower_bounds, key=numbers, default=None)
+    if lower_bound is None or numbers(machine.glibc) >= numbers(lower_bound):
         return Result("glibc", "ok", machine.glibc)
     older = [b for b in builds if b.glibc and numbers(b.glibc) <= numbers(machine.glibc)]
     last = f"; torch {older[-1].version} is the last that fits" if older else ""
-    message = f"glibc {machine.glibc} is older than {floor}, which torch {newest} needs{last}"
+    message = f"glibc {machine.glibc} is older than {lower_bound}, which torch {newest} needs{last}"
     remedy = f'set glibc = "{machine.glibc}" in the target, or use a container with a newer glibc'
     return Result("glibc", "ok", machine.glibc, (Finding("warning", "glibc-old", message, remedy=remedy),))
 
@@ -95,8 +95,8 @@ def space(machine: Machine) -> Result:
     findings = (*(f for s in machine.spaces for f in _space(s)), *(f for q in machine.quotas for f in _quota(q)))
     if not machine.spaces:
         return Result("space", "unknown", "no folder to look at", findings)
-    told = "; ".join(f"{s.role} {byte_size(s.free)} free{_inodes(s)}" for s in machine.spaces)
-    return Result("space", "ok", told, findings)
+    summary = "; ".join(f"{s.role} {byte_size(s.free)} free{_inodes(s)}" for s in machine.spaces)
+    return Result("space", "ok", summary, findings)
 
 
 def _inodes(space: Space) -> str:
@@ -139,8 +139,8 @@ def _quota(quota: Quota) -> Iterator[Finding]:
 def interpreter(machine: Machine) -> Result:
     """Describe the Python that runs envspec, and those on PATH."""
     pythons = machine.pythons
-    others = [version for version in pythons.found if version != minor_of(pythons.version)]
-    more = f"; on PATH too: {', '.join(others)}" if others else ""
+    other_versions = [version for version in pythons.versions if version != minor_of(pythons.version)]
+    more = f"; on PATH too: {', '.join(other_versions)}" if other_versions else ""
     return Result("Python", "ok", f"{pythons.version} ({pythons.executable}){more}")
 
 
@@ -158,8 +158,8 @@ def leaks(machine: Machine) -> Result:
     if pythons.path:
         message = f"PYTHONPATH is set ({pythons.path}): its modules come before those of every environment"
         findings.append(Finding("warning", "pythonpath", message, remedy="unset PYTHONPATH"))
-    told = "PYTHONNOUSERSITE is set" if pythons.no_user_site else "nothing leaks into environments"
-    return Result("leaks", "ok", f"{len(findings)} found" if findings else told, tuple(findings))
+    summary = "PYTHONNOUSERSITE is set" if pythons.no_user_site else "nothing leaks into environments"
+    return Result("leaks", "ok", f"{len(findings)} found" if findings else summary, tuple(findings))
 
 
 def compiler(machine: Machine) -> Result:
@@ -188,8 +188,8 @@ def conda(machine: Machine) -> Result:
     findings = tuple(findings_about_conda(settings))
     if settings.prefix is None and not (settings.channels or settings.priority or settings.unread):
         return Result("conda", "none", "no active environment and no configuration")
-    told = f"active: {settings.prefix}" if settings.prefix else "no environment is active"
-    return Result("conda", "ok", told, findings)
+    summary = f"active: {settings.prefix}" if settings.prefix else "no environment is active"
+    return Result("conda", "ok", summary, findings)
 
 
 def findings_about_conda(settings: Conda) -> Iterator[Finding]:
@@ -225,7 +225,7 @@ def containers(machine: Machine) -> Result:
     engines = [tool for tool in machine.containers if not tool.name.startswith("nvidia")]
     if not engines:
         return Result("containers", "none", "PATH has none of docker, podman, apptainer and singularity")
-    told = ", ".join(f"{tool.name} {tool.version or '(no version)'}" for tool in machine.containers)
+    summary = ", ".join(f"{tool.name} {tool.version or '(no version)'}" for tool in machine.containers)
     findings = [
         Finding(
             "warning",
@@ -241,21 +241,21 @@ def containers(machine: Machine) -> Result:
         message = "docker and podman reach a GPU only through NVIDIA's container toolkit, and nvidia-ctk isn't on PATH"
         remedy = "install nvidia-container-toolkit, or use `apptainer --nv`, which works without it"
         findings.append(Finding("warning", "container-toolkit-missing", message, remedy=remedy))
-    return Result("containers", "ok", told, tuple(findings))
+    return Result("containers", "ok", summary, tuple(findings))
 
 
 def slurm(machine: Machine) -> Result:
     """Check Slurm's partitions and their GPUs."""
-    found = machine.slurm
-    if found is None:
+    cluster = machine.slurm
+    if cluster is None:
         return Result("Slurm", "none", "sinfo isn't on PATH")
-    if found.problem:
+    if cluster.problem:
         remedy = "check that this is a login node of the cluster and that slurmctld is up (`scontrol ping`)"
-        finding = Finding("warning", "slurm-silent", f"sinfo fails: {found.problem}", remedy=remedy)
-        return Result("Slurm", "unknown", found.version or "no version", (finding,))
-    gpus = [f"{name} ({resources})" for name, resources in found.partitions.items() if "gpu" in resources]
-    told = f"with GPUs: {', '.join(gpus)}" if gpus else "no partition lists GPUs"
-    return Result("Slurm", "ok", f"{found.version or 'no version'}; {told}")
+        finding = Finding("warning", "slurm-silent", f"sinfo fails: {cluster.problem}", remedy=remedy)
+        return Result("Slurm", "unknown", cluster.version or "no version", (finding,))
+    gpus = [f"{name} ({resources})" for name, resources in cluster.partitions.items() if "gpu" in resources]
+    summary = f"with GPUs: {', '.join(gpus)}" if gpus else "no partition lists GPUs"
+    return Result("Slurm", "ok", f"{cluster.version or 'no version'}; {summary}")
 
 
 Check = Callable[[Machine], Result]

@@ -44,7 +44,7 @@ def hardware_of(machine: Machine) -> Hardware:
         driver=driver if driver and driver.replace(".", "").isdecimal() else None,
         glibc=machine.glibc,
         platform=machine.platform,
-        pythons=tuple(dict.fromkeys((*machine.pythons.found, minor_of(machine.pythons.version)))),
+        pythons=tuple(dict.fromkeys((*machine.pythons.versions, minor_of(machine.pythons.version)))),
     )
 
 
@@ -93,8 +93,8 @@ def on_hardware(target: Target, hardware: Hardware) -> Target:
 
 def overall(spec: Spec, hardware: Hardware) -> tuple[Finding, ...]:
     """Find what concerns the spec as a whole on this hardware."""
-    found = (_no_gpu(spec, hardware), _no_python(spec, hardware))
-    return tuple(finding for finding in found if finding is not None)
+    findings = (_no_gpu(spec, hardware), _no_python(spec, hardware))
+    return tuple(finding for finding in findings if finding is not None)
 
 
 def _verdict(spec: Spec, target: Target, hardware: Hardware, judge: Callable[[Spec, Target], Verdict]) -> Feasibility:
@@ -145,7 +145,7 @@ def _no_python(spec: Spec, hardware: Hardware) -> Finding | None:
 
 
 def _is_meant(target: Target, hardware: Hardware) -> bool:
-    """Say whether a target is for these GPUs: for a platform that one exists on, and for one of their compute
+    """Return whether a target is for these GPUs: for a platform on which a GPU exists, and for one of their compute
     capabilities or none in particular."""
     if target.cuda and hardware.gpus and not any(gpus.on_platform(name, target.platform) for name in hardware.gpus):
         return False

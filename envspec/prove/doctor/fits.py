@@ -121,9 +121,9 @@ def _without(target: LockedTarget, machine: LocalMachine) -> str | None:
     cuda = target.inputs.cuda if machine.near else None
     runs = [own in meant or (machine.near and covers(target.architectures, own, cuda)) for own in machine.capabilities]
     if not all(runs):
-        wanted, own = ", ".join(target.architectures), ", ".join(machine.capabilities)
-        return f"the target is for {wanted}, this machine's GPUs are {own}"
+        required, own = ", ".join(target.architectures), ", ".join(machine.capabilities)
+        return f"the target is for {required}, this machine's GPUs are {own}"
     if target.driver_floor and (machine.driver is None or numbers_in(machine.driver) < numbers_in(target.driver_floor)):
-        found = machine.driver or "an unknown one"
-        return f"the target needs driver {target.driver_floor} or newer, this machine has {found}"
+        driver = machine.driver or "an unknown one"
+        return f"the target needs driver {target.driver_floor} or newer, this machine has {driver}"
     return None

@@ -21,7 +21,7 @@ from envspec.base import programs
 from envspec.base.errors import InputError, ToolError
 from envspec.base.places import home_of, home_path
 from envspec.base.programs import find_program
-from envspec.base.settings import condarc_files, read_condarc
+from envspec.configuration.settings import condarc_files, read_condarc
 from envspec.prove.doctor.machine import (
     Conda,
     Device,
@@ -53,10 +53,10 @@ def read_nvidia(
 ) -> Nvidia:
     """Read NVIDIA's side of the machine whose file system begins at `root`. `nvml` stands in for NVML in tests."""
     driver = kernel_driver(root)
-    state, devices, told = (nvml or ask_nvml)()
+    state, devices, nvml_driver = (nvml or ask_nvml)()
     return Nvidia(
         pci=pci_devices(root),
-        driver=driver or told,
+        driver=driver or nvml_driver,
         nvml=state,
         devices=devices or kernel_devices(root),
         closed=closed_files(root),
@@ -70,8 +70,8 @@ def kernel_driver(root: Path) -> str | None:
         text = (root / "proc/driver/nvidia/version").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    found = re.search(r"Kernel Module.*?\s(\d+(?:\.\d+){1,2})\s", text)
-    return found[1] if found else None
+    match = re.search(r"Kernel Module.*?\s(\d+(?:\.\d+){1,2})\s", text)
+    return match[1] if match else None
 
 
 def kernel_devices(root: Path) -> tuple[Device, ...]:
@@ -79,16 +79,16 @@ def kernel_devices(root: Path) -> tuple[Device, ...]:
     names = []
     for path in sorted((root / "proc/driver/nvidia/gpus").glob("*/information")):
         try:
-            found = re.search(r"^Model:\s*(.+?)\s*$", path.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+            match = re.search(r"^Model:\s*(.+?)\s*$", path.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
         except OSError:
             continue
-        names.append(found[1] if found else "unknown")
+        names.append(match[1] if match else "unknown")
     return tuple(Device(name) for name in names)
 
 
 def pci_devices(root: Path) -> tuple[str, ...]:
     """List the PCI addresses of NVIDIA's display devices. Also empty if the bus isn't visible (WSL, some sandboxes)."""
-    found = []
+    addresses = []
     for folder in sorted((root / "sys/bus/pci/devices").glob("*")):
         try:
             vendor, kind = (
@@ -97,8 +97,8 @@ def pci_devices(root: Path) -> tuple[str, ...]:
         except OSError:
             continue
         if vendor == _VENDOR and kind.startswith(_DISPLAY):
-            found.append(folder.name)
-    return tuple(found)
+            addresses.append(folder.name)
+    return tuple(addresses)
 
 
 def closed_files(root: Path) -> tuple[str, ...]:
@@ -171,8 +171,8 @@ def ask_program(name: str, *arguments: str, env: Mapping[str, str], seconds: flo
         return CommandOutput("", error.strerror or str(error))
     out = ran.stdout.decode(errors="replace")
     if ran.returncode:
-        said = (ran.stderr.decode(errors="replace") or out).strip().splitlines()
-        return CommandOutput(out, next(iter(said), f"exit status {ran.returncode}")[:200])
+        lines = (ran.stderr.decode(errors="replace") or out).strip().splitlines()
+        return CommandOutput(out, next(iter(lines), f"exit status {ran.returncode}")[:200])
     return CommandOutput(out)
 
 
@@ -246,7 +246,7 @@ def _pythons(env: Mapping[str, str]) -> Pythons:
     return Pythons(
         version=platform.python_version(),
         executable=sys.executable,
-        found=tuple(f"3.{minor}" for minor in range(8, 20) if find_program(f"python3.{minor}", env)),
+        versions=tuple(f"3.{minor}" for minor in range(8, 20) if find_program(f"python3.{minor}", env)),
         user_sites=tuple(_user_sites(home_of(env))),
         no_user_site=bool(env.get("PYTHONNOUSERSITE")),
         path=env.get("PYTHONPATH") or None,
@@ -257,8 +257,8 @@ def _pythons(env: Mapping[str, str]) -> Pythons:
 def _user_sites(home: Path) -> Iterator[UserSite]:
     for folder in sorted((home / ".local" / "lib").glob("python3.*/site-packages")):
         names = [entry.name for entry in _entries(folder) if entry.name.endswith((".dist-info", ".egg-info"))]
-        found = (name.rsplit(".", 1)[0] for name in sorted(names) if _WATCHED.match(name))
-        packages = tuple(" ".join(name.split("-")[:2]).replace("_", "-") for name in found)
+        watched = (name.rsplit(".", 1)[0] for name in sorted(names) if _WATCHED.match(name))
+        packages = tuple(" ".join(name.split("-")[:2]).replace("_", "-") for name in watched)
         if packages:
             yield UserSite(folder.parent.name.removeprefix("python"), str(folder), packages)
 
@@ -285,10 +285,10 @@ def _libraries(env: Mapping[str, str]) -> Iterator[ForeignLibrary]:
 
 def _distinct(paths: Iterable[Path]) -> list[Path]:
     """Drop paths that lead to the same file as an earlier one."""
-    found: dict[str, Path] = {}
+    by_file: dict[str, Path] = {}
     for path in paths:
-        found.setdefault(os.path.realpath(path), path)
-    return list(found.values())
+        by_file.setdefault(os.path.realpath(path), path)
+    return list(by_file.values())
 
 
 def _ldconfig(env: Mapping[str, str]) -> list[Path]:
@@ -346,23 +346,23 @@ def _containers(env: Mapping[str, str]) -> Iterator[Tool]:
         path = find_program(name, env)
         if path is None:
             continue
-        told = ask_program(name, "--version", env=env)
-        problem = told.problem if told else None
+        output = ask_program(name, "--version", env=env)
+        problem = output.problem if output else None
         if name == "docker" and not problem:
             problem = _problem(ask_program(name, "version", "--format", "{{.Server.Version}}", env=env))
         elif name == "podman" and not problem:
             problem = _problem(ask_program(name, "info", "--format", "{{.Version.Version}}", env=env))
-        yield Tool(name, path, _version(told.out) if told else None, problem)
+        yield Tool(name, path, _version(output.out) if output else None, problem)
 
 
 def _slurm(env: Mapping[str, str]) -> Slurm | None:
-    told = ask_program("sinfo", "--version", env=env)
-    if told is None:
+    output = ask_program("sinfo", "--version", env=env)
+    if output is None:
         return None
     partitions = ask_program("sinfo", "--noheader", "--format=%P %G", env=env)
     rows = [line.split(None, 1) for line in partitions.out.splitlines()] if partitions else []
-    found = {row[0].rstrip("*"): row[1].strip().replace("(null)", "") for row in rows if len(row) == 2}
-    return Slurm(_version(told.out), found, _problem(partitions))
+    resources = {row[0].rstrip("*"): row[1].strip().replace("(null)", "") for row in rows if len(row) == 2}
+    return Slurm(_version(output.out), resources, _problem(partitions))
 
 
 def _namespaces(env: Mapping[str, str]) -> UserNamespaces:
@@ -408,5 +408,5 @@ def _problem(answer: CommandOutput | None) -> str | None:
 
 
 def _version(text: str) -> str | None:
-    found = re.search(r"\d+(\.\d+)+[\w.-]*", text)
-    return found[0].rstrip(".,") if found else None
+    match = re.search(r"\d+(\.\d+)+[\w.-]*", text)
+    return match[0].rstrip(".,") if match else None

@@ -40,7 +40,7 @@ class Nvidia(Struct, frozen=True):
 
     @property
     def hidden(self) -> bool:
-        """Whether CUDA_VISIBLE_DEVICES hides every GPU from programs."""
+        """Return whether CUDA_VISIBLE_DEVICES hides every GPU from programs."""
         return self.visible is not None and self.visible.strip() in ("", "-1", "NoDevFiles")
 
 
@@ -107,7 +107,7 @@ class UserSite(Struct, frozen=True):
 
 class Pythons(Struct, frozen=True):
     """version     of the Python that runs envspec
-    found          versions with an interpreter on PATH ("3.12")
+    versions       those with an interpreter on PATH ("3.12")
     user_sites     packages in ~/.local
     no_user_site   PYTHONNOUSERSITE is set
     path           PYTHONPATH, None if unset
@@ -116,7 +116,7 @@ class Pythons(Struct, frozen=True):
 
     version: str
     executable: str
-    found: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
     user_sites: tuple[UserSite, ...] = ()
     no_user_site: bool = False
     path: str | None = None

@@ -41,12 +41,16 @@ def driver(machine: Machine) -> Result:
 def runs(version: str, platform: str) -> str:
     """Name the CUDA versions that a driver runs natively and by minor-version compatibility."""
     try:
-        wanted = numbers(version)
+        driver = numbers(version)
     except ValueError:
         return "a version that envspec can't read"
     platform = toolkits.platform_of(version, platform)  # Windows's, under WSL
-    native = [t for t in toolkits.cuda_releases() if (own := t.native(platform)) and numbers(own) <= wanted]
-    compatible = [t for t in toolkits.cuda_releases() if (floor := t.compatible(platform)) and numbers(floor) <= wanted]
+    native = [t for t in toolkits.cuda_releases() if (own := t.native(platform)) and numbers(own) <= driver]
+    compatible = [
+        t
+        for t in toolkits.cuda_releases()
+        if (lower_bound := t.compatible(platform)) and numbers(lower_bound) <= driver
+    ]
     if not compatible:
         return f"too old for CUDA {toolkits.cuda_releases()[0].version} and newer"
     most = f"CUDA {native[-1].version} and older natively" if native else "no CUDA that envspec knows natively"
@@ -120,22 +124,22 @@ def _device_findings(nvidia: Nvidia) -> Iterator[Finding]:
 
 def table_name(device: Device) -> str | None:
     """Give the name of a GPU in the tables: its own if the capability agrees, else the capability."""
-    found = gpus.find(device.name)
-    if found and (device.capability is None or found[0].capability == device.capability):
+    matches = gpus.find(device.name)
+    if matches and (device.capability is None or matches[0].capability == device.capability):
         return device.name
     return device.capability if device.capability and gpus.find(device.capability) else None
 
 
-def _describe_gpus(found: tuple[Device, ...]) -> Iterator[str]:
-    for device in dict.fromkeys(found):
-        number = found.count(device)
+def _describe_gpus(devices: tuple[Device, ...]) -> Iterator[str]:
+    for device in dict.fromkeys(devices):
+        number = devices.count(device)
         facts = [
             sm_of(device.capability) if device.capability else "",
             memory_size(device.memory) if device.memory else "",
             "MIG" if device.mig else "",
         ]
-        told = ", ".join(fact for fact in facts if fact)
-        yield (f"{number} × " if number > 1 else "") + device.name + (f" ({told})" if told else "")
+        properties = ", ".join(fact for fact in facts if fact)
+        yield (f"{number} × " if number > 1 else "") + device.name + (f" ({properties})" if properties else "")
 
 
 def libraries(machine: Machine) -> Result:

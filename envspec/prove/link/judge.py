@@ -51,26 +51,26 @@ def _remedy_of_library(package: LinkedPackage, name: str, system: System) -> str
 
 def explain_unused_libraries(libraries: Sequence[str]) -> str:
     """Say what would bring libraries that only files need which importing doesn't load."""
-    packages = sorted({f'"{debian}"' for one in libraries if (debian := debian_package(one))})
+    packages = sorted({f'"{debian}"' for library in libraries if (debian := debian_package(library))})
     apt = f", in images [image] apt = [{', '.join(packages)}]" if packages else ""
     return f"nothing to do, unless the program uses these files: then add what brings the libraries{apt}"
 
 
 def _remedy_of_version(
-    package: LinkedPackage, name: str, versions: Sequence[str], had: LinkedPackage | None, system: System
+    package: LinkedPackage, name: str, versions: Sequence[str], provider: LinkedPackage | None, system: System
 ) -> str:
     """Say what would have the symbol versions that a library lacks."""
-    if had is not None:
+    if provider is not None:
         return (
-            f"choose a release of {had.name} with {versions[-1]}, or one of {package.name} that was built against "
-            f"{had.name} {had.version}"
+            f"choose a release of {provider.name} with {versions[-1]}, or one of {package.name} that was built against "
+            f"{provider.name} {provider.version}"
         )
     glibc = ".".join(map(str, system.glibc))
-    newest = max((one for one in versions if one.startswith("GLIBC_")), key=numbers_in, default=None)
+    newest = max((version for version in versions if version.startswith("GLIBC_")), key=numbers_in, default=None)
     choose = f"choose a release of {package.name} that runs on glibc {glibc}"
     if newest and numbers_in(newest):
-        asked = newest.removeprefix("GLIBC_")
-        return f'{choose}, or set glibc = "{asked}" for the target if its machines and its base image have it'
+        required = newest.removeprefix("GLIBC_")
+        return f'{choose}, or set glibc = "{required}" for the target if its machines and its base image have it'
     return f"{choose}, or raise the target's `glibc` if its machines and its base image are newer"
 
 
@@ -91,7 +91,7 @@ def _remedy_of_symbol(package: LinkedPackage, kind: str, packages: Mapping[str, 
     release = torch.version.partition("+")[0]
     label = label_of(package.version, package.file)
     torches = label.torch if label else ()
-    if torches and any(torch.version.startswith(f"{one}.") for one in torches):
+    if torches and any(torch.version.startswith(f"{series}.") for series in torches):
         return f"choose another build of {package.name}: this one wasn't built against torch {release} as it says"
     mine = f", or torch=={torches[0]}.*, for which this one was built" if torches else ""
     return f"choose the release of {package.name} that was built for torch {release}{mine}"
@@ -121,13 +121,13 @@ class Libraries:
         }
         self.all: tuple[LoadedFile, ...] = tuple(self._by_path.values())
         self._by_name: defaultdict[str, list[LoadedFile]] = defaultdict(list)
-        for one in self.all:
-            if not one.facts.program:
-                for name in {one.facts.soname, posixpath.basename(one.path)} - {None}:
-                    self._by_name[str(name)].append(one)
+        for library in self.all:
+            if not library.facts.program:
+                for name in {library.facts.soname, posixpath.basename(library.path)} - {None}:
+                    self._by_name[str(name)].append(library)
         self._alike: defaultdict[tuple[str, str], list[LoadedFile]] = defaultdict(list)
-        for one in self.all:
-            self._alike[_without_numbers(one)].append(one)
+        for library in self.all:
+            self._alike[_without_numbers(library)].append(library)
         self._scopes: dict[LoadedFile, tuple[LoadedFile, ...]] = {}
 
     def providers(self, library: LoadedFile, name: str) -> Sequence[LoadedFile]:
@@ -139,36 +139,36 @@ class Libraries:
         origin = posixpath.dirname(library.path)
         for folder in library.facts.search:
             place = folder.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", origin or ".")
-            found = self._by_path.get(posixpath.normpath(posixpath.join(place, name)))
-            if found is not None:
-                return (found,)
+            provider = self._by_path.get(posixpath.normpath(posixpath.join(place, name)))
+            if provider is not None:
+                return (provider,)
         return self._by_name.get(name, ())
 
     def scope(self, library: LoadedFile) -> tuple[LoadedFile, ...]:
         """Give what is loaded with a library: itself, what it needs, what that needs."""
         known = self._scopes.get(library)
         if known is None:
-            found, left = {library: None}, [library]
-            for one in left:
-                for name in one.facts.needed:
-                    fresh = [other for other in self.providers(one, name) if other not in found]
-                    found |= dict.fromkeys(fresh)
+            loaded, left = {library: None}, [library]
+            for file in left:
+                for name in file.facts.needed:
+                    fresh = [other for other in self.providers(file, name) if other not in loaded]
+                    loaded |= dict.fromkeys(fresh)
                     left += fresh
-            known = self._scopes[library] = tuple(found)
+            known = self._scopes[library] = tuple(loaded)
         return known
 
     def siblings(self, library: LoadedFile) -> Iterator[LoadedFile]:
         """Give the files of a package that are named like one of its files but for their numbers."""
-        return (one for one in self._alike[_without_numbers(library)] if one is not library)
+        return (file for file in self._alike[_without_numbers(library)] if file is not library)
 
     def imported_files(self) -> frozenset[LoadedFile]:
         """Give what Python loads: extension modules, what registers operators with torch, and all they need."""
-        torch = any(one.package.name == "torch" for one in self.all)
-        return frozenset(one for library in self.all if _is_imported(library, torch) for one in self.scope(library))
+        torch = any(file.package.name == "torch" for file in self.all)
+        return frozenset(file for library in self.all if _is_imported(library, torch) for file in self.scope(library))
 
     def loaders_of(self, library: LoadedFile) -> Iterator[LoadedFile]:
         """Give those that are loaded with a library because they need it."""
-        return (one for one in self.all if one is not library and library in self.scope(one))
+        return (file for file in self.all if file is not library and library in self.scope(file))
 
 
 def _without_numbers(library: LoadedFile) -> tuple[str, str]:
@@ -176,7 +176,7 @@ def _without_numbers(library: LoadedFile) -> tuple[str, str]:
 
 
 def _is_imported(library: LoadedFile, torch: bool) -> bool:
-    """Say whether importing loads a file, in a target with or without torch."""
+    """Return whether importing loads a file, in a target with or without torch."""
     facts, of_wheel = library.facts, library.package.facts
     if facts.program or library.path in of_wheel.optional:
         return False
@@ -200,8 +200,13 @@ def judge(packages: Sequence[LinkedPackage], system: System, locked: Collection[
     A library is found when a wheel, the base image, the driver or Python brings it, wherever that is: in which order
     a program imports isn't judged. Of the symbols, those of torch and of the CUDA libraries are asked for.
     """
-    found = [*_Judge(packages, system).findings(), *_unread(packages), *_imports(packages, system, locked)]
-    return tuple(sorted(found, key=lambda one: (one.severity != "error", one.package, one.code, one.evidence.names)))
+    findings = [*_Judge(packages, system).findings(), *_unread(packages), *_imports(packages, system, locked)]
+    return tuple(
+        sorted(
+            findings,
+            key=lambda finding: (finding.severity != "error", finding.package, finding.code, finding.evidence.names),
+        )
+    )
 
 
 class _Missing(Struct, frozen=True):
@@ -226,39 +231,39 @@ class _Judge:
         together: defaultdict[tuple[str, str, str, Severity], list[_Missing]] = defaultdict(list)
         self._lacking = {library: tuple(self._libraries(library)) for library in self._files.all}
         for library in self._files.all:
-            for one in (*self._lacking[library], *self._versions(library), *self._symbols(library)):
-                level = self._level(one)
+            for missing in (*self._lacking[library], *self._versions(library), *self._symbols(library)):
+                level = self._level(missing)
                 # what may lie there unused is told in one line
-                by = "" if one.code == "library-missing" and library not in self._imported else one.by
-                together[library.package.name, one.code, by, level].append(one)
-        for (name, code, by, level), several in together.items():
-            yield self._finding(self._packages[name], code, by, level, several)
+                by = "" if missing.code == "library-missing" and library not in self._imported else missing.by
+                together[library.package.name, missing.code, by, level].append(missing)
+        for (name, code, by, level), group in together.items():
+            yield self._finding(self._packages[name], code, by, level, group)
 
-    def _level(self, one: _Missing) -> Severity:
-        if one.code == "symbol-elsewhere" or self._unsure(one):
+    def _level(self, missing: _Missing) -> Severity:
+        if missing.code == "symbol-elsewhere" or self._unsure(missing):
             return "warning"
         # a library for another GPU, CUDA or MPI may lie there unused; none is for a newer glibc than the rest, but
         # for what is no library by its name: a debugger's goes into other processes
-        called = one.library.path.rpartition("/")[2].startswith("lib") and not one.library.facts.program
-        used = one.library in self._imported or (one.code == "version-missing" and called)
-        return "error" if used and not self._alternative(one) else "warning"
+        called = missing.library.path.rpartition("/")[2].startswith("lib") and not missing.library.facts.program
+        used = missing.library in self._imported or (missing.code == "version-missing" and called)
+        return "error" if used and not self._alternative(missing) else "warning"
 
-    def _alternative(self, one: _Missing) -> LoadedFile | None:
+    def _alternative(self, missing: _Missing) -> LoadedFile | None:
         """Give a file that is there for another release of the library that this one lacks: torchcodec has one for each
         FFmpeg, by number, and tries them in turn."""
-        if one.code != "library-missing":
+        if missing.code != "library-missing":
             return None
-        return next((other for other in self._files.siblings(one.library) if self._loads(other)), None)
+        return next((other for other in self._files.siblings(missing.library) if self._loads(other)), None)
 
     def _loads(self, library: LoadedFile) -> bool:
         return not any(self._lacking[other] for other in self._files.scope(library))
 
-    def _unsure(self, one: _Missing) -> bool:
-        """Say whether what isn't read or known could bring it."""
+    def _unsure(self, missing: _Missing) -> bool:
+        """Return whether an unread package or an unknown base could bring the missing part."""
         if self._system.conda:
             # conda's libstdc++ is known, and glibc isn't conda's
-            return one.code != "version-missing"
-        return one.code == "library-missing" and not self._system.known
+            return missing.code != "version-missing"
+        return missing.code == "library-missing" and not self._system.known
 
     def _libraries(self, library: LoadedFile) -> Iterator[_Missing]:
         for name in library.facts.needed:
@@ -271,8 +276,8 @@ class _Judge:
         for name, versions in library.facts.versions:
             providers = self._files.providers(library, name)
             # the loader lets a library without any versions pass, with a warning
-            checked = bool(providers) and all(one.facts.offered for one in providers)
-            offered = {version for one in providers for version in one.facts.offered}
+            checked = bool(providers) and all(provider.facts.offered for provider in providers)
+            offered = {version for provider in providers for version in provider.facts.offered}
             for version in versions:
                 if version not in offered if checked else not providers and self._system.lacks(name, version):
                     yield _Missing(library, "version-missing", name, version)
@@ -280,18 +285,18 @@ class _Judge:
     def _symbols(self, library: LoadedFile) -> Iterator[_Missing]:
         scope = self._files.scope(library)
         # where torch's or a CUDA library is missing, so are its symbols
-        absent = {kind for other in scope for one in self._lacking[other] for kind in families_of(one.name)}
+        absent = {kind for other in scope for missing in self._lacking[other] for kind in families_of(missing.name)}
         for symbol in library.facts.undefined:
             kind = family(symbol)
             if (
                 kind not in ("torch", "stable", "cuda")
                 or kind in absent
-                or any(symbol in one.exported for one in scope)
+                or any(symbol in file.exported for file in scope)
             ):
                 continue
-            if any(symbol in one.exported for one in self._companions(library)):
+            if any(symbol in file.exported for file in self._companions(library)):
                 continue
-            if not any(symbol in one.exported for one in self._files.all):
+            if not any(symbol in file.exported for file in self._files.all):
                 yield _Missing(library, "symbol-missing", kind, symbol)
             elif kind != "cuda":
                 # CUDA's libraries are there for all once torch is imported: it loads them so
@@ -299,19 +304,19 @@ class _Judge:
 
     def _companions(self, library: LoadedFile) -> Iterator[LoadedFile]:
         """Give what those bring along that need this library: its symbols are looked up there too."""
-        return (one for other in self._files.loaders_of(library) for one in self._files.scope(other))
+        return (file for other in self._files.loaders_of(library) for file in self._files.scope(other))
 
     def _finding(
-        self, package: LinkedPackage, code: str, by: str, level: Severity, several: Sequence[_Missing]
+        self, package: LinkedPackage, code: str, by: str, level: Severity, group: Sequence[_Missing]
     ) -> Finding:
-        paths = sorted({one.library.path for one in several})
-        names = sorted({one.name for one in several})
+        paths = sorted({missing.library.path for missing in group})
+        names = sorted({missing.name for missing in group})
         message, remedy = self._words(package, code, by, paths, names)
         if level == "warning" and self._system.conda and code != "version-missing":
             message += "; a conda package may bring it, and those aren't read"
         elif level == "warning" and code == "library-missing" and not self._system.known:
             message += f", unless {self._system.base} has it"
-        elif level == "warning" and (other := self._alternative(several[0])):
+        elif level == "warning" and (other := self._alternative(group[0])):
             message += f"; {other.path} fits in its place"
         elif level == "warning" and code != "symbol-elsewhere":
             message += "; importing doesn't load this file"
@@ -325,10 +330,14 @@ class _Judge:
             where = f"the target's wheels, {self._system.base} and {'the driver' if self._system.driver else 'Python'}"
             return f"{files} {_some(names)}, which {where} don't have", by or explain_unused_libraries(names)
         if code == "version-missing":
-            had = self._provider_of(by)
-            has = f"{had.name} {had.version} brings one without" if had else f"{self._of_system(by)} doesn't have"
-            needs = f"{files} {_some(names)} of {by}, which {has}{' it' if had else ''}"
-            return needs, _remedy_of_version(package, by, names, had, self._system)
+            provider = self._provider_of(by)
+            has = (
+                f"{provider.name} {provider.version} brings one without"
+                if provider
+                else f"{self._of_system(by)} doesn't have"
+            )
+            needs = f"{files} {_some(names)} of {by}, which {has}{' it' if provider else ''}"
+            return needs, _remedy_of_version(package, by, names, provider, self._system)
         shown = _some([_symbol(name) for name in names])
         if code == "symbol-elsewhere":
             message = f"{files} {shown} and no library that has it: loading fails unless one was loaded for all before"
@@ -339,8 +348,8 @@ class _Judge:
         return message, _remedy_of_symbol(package, by, self._packages)
 
     def _provider_of(self, library: str) -> LinkedPackage | None:
-        named = (one for one in self._files.all if one.path.rpartition("/")[2] == library)
-        return next((one.package for one in named), None)
+        named = (file for file in self._files.all if file.path.rpartition("/")[2] == library)
+        return next((file.package for file in named), None)
 
     def _of_system(self, library: str) -> str:
         glibc = ".".join(map(str, self._system.glibc))
@@ -358,8 +367,8 @@ class _Judge:
         """Name the first of the symbols that torch has under the same name with other arguments."""
         for name in names:
             shared = overload_prefix(name)
-            torchs = (one for one in self._files.all if one.package.name == "torch")
-            if shared and any(symbol.startswith(shared) for one in torchs for symbol in one.exported):
+            torchs = (file for file in self._files.all if file.package.name == "torch")
+            if shared and any(symbol.startswith(shared) for file in torchs for symbol in file.exported):
                 return plain_name(name)
         return None
 
@@ -393,7 +402,7 @@ def _imports(packages: Iterable[LinkedPackage], system: System, locked: Collecti
     if numbers_in(system.python) < _WITHOUT_DISTUTILS or "setuptools" in locked:
         brought.add("distutils")
     # of the others isn't known what they bring: conda's, sources, and what comes with envspec
-    unknown = {canonical_name(name) for name in locked} - {one.name for one in packages if one.facts.brings}
+    unknown = {canonical_name(name) for name in locked} - {package.name for package in packages if package.facts.brings}
     for package in packages:
         for module, by in package.facts.imports:
             requirement = FORGOTTEN[module]

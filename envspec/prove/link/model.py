@@ -36,18 +36,18 @@ _SPECIAL = {"TV": "vtable of ", "TT": "VTT of ", "TI": "type of ", "TS": "type n
 
 
 def concerns(name: bytes) -> bool:
-    """Say whether a symbol is of a family, which is what facts keep."""
+    """Return whether a symbol is of a family, which is what facts keep."""
     return _FAMILIES.match(name) is not None
 
 
 def family(symbol: str) -> Family | None:
     """Give a symbol's family."""
-    found = _FAMILIES.match(symbol.encode())
-    return found.lastgroup if found else None  # type: ignore[return-value]
+    match = _FAMILIES.match(symbol.encode())
+    return match.lastgroup if match else None  # type: ignore[return-value]
 
 
 def is_extension(facts: DynamicFacts) -> bool:
-    """Say whether a file is an extension module of Python."""
+    """Return whether a file is an extension module of Python."""
     return any(family(symbol) == "python" for symbol in facts.exported)
 
 
@@ -60,7 +60,7 @@ _ROCM = re.compile(
 
 
 def is_rocms(library: str) -> bool:
-    """Say whether a library is ROCm's: of AMD's GPUs."""
+    """Return whether a library is ROCm's: of AMD's GPUs."""
     return _ROCM.fullmatch(library) is not None
 
 

@@ -43,12 +43,16 @@ def read_wheel(path: Path, machine: int) -> WheelFacts:
                     continue
             if facts is not None:
                 files.append(ElfFile(place, facts))
-        found = imports_at_start(wheel, FORGOTTEN)
-        modules = {one.path.partition(".")[0].replace("/", "."): one.path for one in files if is_extension(one.facts)}
-        optional = tuple(sorted(modules[one] for one in find_guarded_modules(wheel, modules)))
-    imports = tuple((module, one.modules[0]) for module, one in sorted(found.items()) if one.modules)
+        imports_by_module = imports_at_start(wheel, FORGOTTEN)
+        modules = {
+            file.path.partition(".")[0].replace("/", "."): file.path for file in files if is_extension(file.facts)
+        }
+        optional = tuple(sorted(modules[module] for module in find_guarded_modules(wheel, modules)))
+    imports = tuple(
+        (module, importers.modules[0]) for module, importers in sorted(imports_by_module.items()) if importers.modules
+    )
     brings = tuple(sorted(tops & FORGOTTEN.keys()))
-    in_order = tuple(sorted(files, key=lambda one: one.path))
+    in_order = tuple(sorted(files, key=lambda file: file.path))
     return WheelFacts(in_order, tuple(sorted(unread)), imports, brings, optional)
 
 
@@ -118,8 +122,8 @@ def shipped_facts(sha256: str, machine: int) -> WheelFacts | None:
 def pack(facts: Mapping[tuple[str, int], WheelFacts], path: Path) -> None:
     """Write what envspec ships, by sha256 and machine: equal facts, equal bytes. Raises OSError."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
-        for (sha256, machine), one in sorted(facts.items()):
-            archive.writestr(zipfile.ZipInfo(_entry(sha256, machine)), encode(one), zipfile.ZIP_LZMA)
+        for (sha256, machine), wheel in sorted(facts.items()):
+            archive.writestr(zipfile.ZipInfo(_entry(sha256, machine)), encode(wheel), zipfile.ZIP_LZMA)
 
 
 def _entry(sha256: str, machine: int) -> str:

@@ -147,7 +147,7 @@ class System(Struct, frozen=True):
     conda: bool = False
 
     def has(self, library: str) -> bool:
-        """Say whether a library comes from the base image, the driver or Python."""
+        """Return whether a library comes from the base image, the driver or Python."""
         if library in _GLIBC or library in _RUNTIME or library in _ESSENTIAL:
             return True
         if is_drivers(library):
@@ -158,10 +158,10 @@ class System(Struct, frozen=True):
         return any(library in own.get(package, ()) for package in self.packages)
 
     def lacks(self, library: str, version: str) -> bool:
-        """Say whether a library of the system is too old to have a symbol version. What isn't known is there."""
+        """Return whether a library of the system is too old to have a symbol version. What isn't known is there."""
         if library in _GLIBC:
-            wanted = _ABI_OF_GLIBC.get(version)
-            return (wanted or _of(version, "GLIBC")) > self.glibc
+            required = _ABI_OF_GLIBC.get(version)
+            return (required or _of(version, "GLIBC")) > self.glibc
         if library in _RUNTIME:
             limits = (("GLIBCXX", self.runtime.glibcxx), ("CXXABI", self.runtime.cxxabi), ("GCC", self.runtime.gcc))
             return any(_of(version, kind) > limit for kind, limit in limits)
@@ -170,22 +170,22 @@ class System(Struct, frozen=True):
 
 def _of(version: str, kind: str) -> Version:
     """Give the numbers of `GLIBC_2.28`, the least ones for another kind's, or for `GLIBC_PRIVATE`."""
-    found = _NUMBERS.fullmatch(version)
-    return numbers_in(found[2]) if found and found[1] == kind else ()
+    match = _NUMBERS.fullmatch(version)
+    return numbers_in(match[2]) if match and match[1] == kind else ()
 
 
 def runtime_of_glibc(glibc: Version) -> Runtime:
     """Give the least libstdc++ and libgcc_s of systems with a glibc."""
-    return next((found for least, found in reversed(_BY_GLIBC) if glibc >= least), _BY_GLIBC[0][1])
+    return next((runtime for least, runtime in reversed(_BY_GLIBC) if glibc >= least), _BY_GLIBC[0][1])
 
 
 def runtime_of_gcc(version: Version) -> Runtime:
     """Give the libstdc++ and libgcc_s of a release of GCC, which conda's packages are named by."""
-    return next((found for least, found in reversed(_BY_GCC) if version >= least), _BY_GCC[0][1])
+    return next((runtime for least, runtime in reversed(_BY_GCC) if version >= least), _BY_GCC[0][1])
 
 
 def is_drivers(library: str) -> bool:
-    """Say whether a library is NVIDIA's driver's own."""
+    """Return whether a library is NVIDIA's driver's own."""
     return _DRIVER.fullmatch(library) is not None
 
 
@@ -198,12 +198,12 @@ def debian_package(library: str) -> str | None:
 
 def cuda_major_of(library: str) -> str | None:
     """Give the CUDA major that a library's name shows, "12" of `libcudart.so.12`; None for one that shows none."""
-    found = _CUDA_LIBRARY.fullmatch(library)
-    return found[1] if found else None
+    match = _CUDA_LIBRARY.fullmatch(library)
+    return match[1] if match else None
 
 
 def is_known_base(image: str, of: Collection[str] = ("debian", "ubuntu", "python")) -> bool:
-    """Say whether an image is one whose libraries are known: its distribution's own, without more."""
+    """Return whether an image is one whose libraries are known: its distribution's own, without more."""
     return image.removeprefix("docker.io/").removeprefix("library/").partition(":")[0] in of
 
 
@@ -234,7 +234,7 @@ def system_of(target: LockedTarget, base: str, packages: Iterable[str]) -> Syste
 
 
 def is_read(pin: Pin) -> bool:
-    """Say whether link reads a package: a wheel for a platform. `any` says that there is no compiled code in it."""
+    """Return whether link reads a package: a wheel for a platform. `any` says that there is no compiled code in it."""
     return pin.is_wheel and pin.artifact is not None and not read_name(pin.artifact.file).plain.endswith("-any.whl")
 
 

@@ -90,10 +90,10 @@ class Standing(Struct, frozen=True):
             return "not proved"
         names = [rung for rung, _ in self.rungs]
         missing = [rung for rung in names[: names.index(proved[-1])] if rung not in proved]
-        told = " → ".join(map(phrase, proved))
+        path = " → ".join(map(phrase, proved))
         notes = [f"without {', '.join(map(phrase, missing))}"] if missing else []
         notes += [self.other_python] if self.other_python else []
-        return f"{told} ({'; '.join(notes)})" if notes else told
+        return f"{path} ({'; '.join(notes)})" if notes else path
 
     @property
     def other_python(self) -> str:
@@ -112,7 +112,7 @@ def standings(lock: Lock, targets: Iterable[LockedTarget], records: Iterable[Pro
 def _standing(lock: Lock, target: LockedTarget, records: tuple[Proof, ...]) -> Standing:
     digest = slice_digest(slice_of(lock, target))
     build = lock.python(target)
-    found: dict[str, tuple[str, ...]] = {"locked": ()}
+    proved: dict[str, tuple[str, ...]] = {"locked": ()}
     pythons: dict[str, set[str | None]] = {}
     outdated = []
     for record in records:
@@ -125,13 +125,15 @@ def _standing(lock: Lock, target: LockedTarget, records: tuple[Proof, ...]) -> S
         else:
             other = record.python if build and record.python != build.version else None
             for rung in record.rungs:
-                found[rung] = (*found.get(rung, ()), record.file)
+                proved[rung] = (*proved.get(rung, ()), record.file)
                 pythons.setdefault(rung, set()).add(other)
     # a rung that some record proves with the lock's own, or without any, needs no word
-    others = {rung: max(filter(None, versions)) for rung, versions in pythons.items() if None not in versions}
+    other_pythons = {rung: max(filter(None, versions)) for rung, versions in pythons.items() if None not in versions}
     version = build.version if build else None
     inputs = target.inputs
-    return Standing(target.name, inputs.cuda is not None, inputs.platform, found, tuple(outdated), others, version)
+    return Standing(
+        target.name, inputs.cuda is not None, inputs.platform, proved, tuple(outdated), other_pythons, version
+    )
 
 
 _KEPT = frozenset({"verified", "linked", "compiles"})
@@ -217,13 +219,13 @@ def _rungs(report: SmokeReport) -> Iterator[str]:
 
 
 def _fits(report: SmokeReport) -> bool:
-    """Whether a framework says that the GPUs are the target's, and every GPU is one that is known by its capability.
-    One that merely runs the target's code isn't the target's."""
+    """Return whether a framework says that the GPUs are the target's, and the capability of every GPU is known. A GPU
+    that merely runs the target's code isn't the target's."""
     if any(check.name == "device.capability" and check.details.get("near") for check in report.checks):
         return False
-    asked = ("device.capability", *(f"{name}.devices" for name in report.frameworks))
+    names = ("device.capability", *(f"{name}.devices" for name in report.frameworks))
     known = all(parse(gpu.capability) for gpu in report.machine.gpus)
-    return known and any(_has_passed(report, name) for name in asked)
+    return known and any(_has_passed(report, name) for name in names)
 
 
 def _has_passed(report: SmokeReport, name: str) -> bool:

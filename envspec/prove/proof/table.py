@@ -17,7 +17,7 @@ _PARTS = {
 
 
 def has_tables(page: str) -> bool:
-    """Say whether a page has room for both tables."""
+    """Return whether a page has room for both tables."""
     return all(begin in page and page.partition(begin)[2].count(end) for begin, end in _PARTS.values())
 
 
@@ -35,25 +35,31 @@ def with_tables(
 def _standings(rows: Iterable[tuple[str, Standing]]) -> Iterator[str]:
     yield "| spec | target | proved without a gap | the next rung lacks | beyond that |"
     yield "|---|---|---|---|---|"
-    for spec, one in rows:
-        proved = [rung for rung, is_proved in one.rungs if is_proved]
-        reached = one.reached or ""
+    for spec, standing in rows:
+        proved = [rung for rung, is_proved in standing.rungs if is_proved]
+        reached = standing.reached or ""
         beyond = proved[proved.index(reached) + 1 :] if reached in proved else proved
         upto = " → ".join(phrase(rung) for rung in proved if rung not in beyond)
-        upto += f" ({one.other_python})" if one.other_python else ""
-        yield f"| {spec} | {one.target} | {upto} | {one.lacks or '–'} | {', '.join(map(phrase, beyond)) or '–'} |"
+        upto += f" ({standing.other_python})" if standing.other_python else ""
+        rest = ", ".join(map(phrase, beyond)) or "–"
+        yield f"| {spec} | {standing.target} | {upto} | {standing.lacks or '–'} | {rest} |"
 
 
 def _reports(rows: Iterable[tuple[str, SmokeReport]]) -> Iterator[str]:
     yield "| file | target | with | where, when | result |"
     yield "|---|---|---|---|---|"
-    for file, one in rows:
-        versions = ", ".join(f"{name} {version}" for name, version in one.frameworks.items())
-        if one.torch is not None:
-            versions = f"torch {one.torch.version}"
-        where = f"{hardware(one)}, {one.started[:10]}"
-        told = (f"[{file}]({file})", f"{one.spec} × {one.target}", f"{versions}, Python {one.machine.python}", where)
-        yield f"| {' | '.join(map(_cell, (*told, one.headline)))} |"
+    for file, report in rows:
+        versions = ", ".join(f"{name} {version}" for name, version in report.frameworks.items())
+        if report.torch is not None:
+            versions = f"torch {report.torch.version}"
+        where = f"{hardware(report)}, {report.started[:10]}"
+        cells = (
+            f"[{file}]({file})",
+            f"{report.spec} × {report.target}",
+            f"{versions}, Python {report.machine.python}",
+            where,
+        )
+        yield f"| {' | '.join(map(_cell, (*cells, report.headline)))} |"
 
 
 def _cell(text: str) -> str:
@@ -65,9 +71,9 @@ def hardware(report: SmokeReport) -> str:
     if report.device != "cuda":
         return f"{report.machine.cpus} CPU cores, no GPU"
     names = [gpu.name for gpu in report.machine.gpus]
-    told = ", ".join(f"{names.count(name)} × {name}" for name in dict.fromkeys(names))
-    near = next((one.reason for one in report.checks if one.details.get("near")), None)
-    return f"{told}, driver {report.machine.driver}" + (f", a near GPU: {near}" if near else "")
+    gpus = ", ".join(f"{names.count(name)} × {name}" for name in dict.fromkeys(names))
+    near = next((check.reason for check in report.checks if check.details.get("near")), None)
+    return f"{gpus}, driver {report.machine.driver}" + (f", a near GPU: {near}" if near else "")
 
 
 def file_name(report: SmokeReport) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterable, Mapping
 from datetime import timezone
@@ -22,7 +21,8 @@ from envspec.base.errors import InputError, StorageError
 from envspec.base.extras import require_extra
 from envspec.base.progress import Progress
 from envspec.base.redact import without_credentials
-from envspec.base.settings import Settings, load_settings
+from envspec.base.threads import run_async
+from envspec.configuration.settings import Settings, load_settings
 from envspec.lock.model import Pin
 from envspec.net.connections import patience_of
 from envspec.net.limits import LIMITS
@@ -128,7 +128,7 @@ def records_of(
 ) -> dict[tuple[str, str], RepoDataRecord]:
     """Find the records of pins, by index and file name; what its channel doesn't have isn't there. `what` is for
     messages. Raises OutsideError."""
-    return asyncio.run(_records_of(resolver, tuple(pins), sorted({*platforms, "noarch"}), what))
+    return run_async(_records_of(resolver, tuple(pins), sorted({*platforms, "noarch"}), what))
 
 
 def upload_time(record: RepoDataRecord) -> str | None:

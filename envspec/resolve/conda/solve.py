@@ -20,6 +20,7 @@ from envspec.base.errors import EnvspecError, IndexFailure, ToolError, Unsatisfi
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.progress import Progress
 from envspec.base.redact import redact, without_credentials
+from envspec.base.threads import run_async
 from envspec.lock.model import Pin
 from envspec.net.limits import LIMITS
 from envspec.packages.conda import BuildRecord, foreign_builds, place_of
@@ -345,7 +346,7 @@ class CondaResolver(Struct, frozen=True):
         """
         groups = group_conda(requests)
         old = {request: next((keep[n] for n in names if n in keep), Preferences()) for request, names in groups.items()}
-        return asyncio.run(self._resolve(groups, old))
+        return run_async(self._resolve(groups, old))
 
     async def _resolve(
         self, groups: Mapping[CondaRequest, tuple[str, ...]], old: Mapping[CondaRequest, Preferences]

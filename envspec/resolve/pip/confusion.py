@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.base.errors import AnswerNo, EnvspecError, Way
+from envspec.base.threads import Pool
 from envspec.packages.edges import shortest_paths
 from envspec.packages.names import PUBLIC
 from envspec.resolve.pip.answer import Resolution
@@ -141,7 +141,7 @@ def _paths_from(index: str, request: Request, answer: Resolution) -> dict[str, t
 def _those_had(
     ways: Mapping[tuple[str, str], tuple[str, ...]], taken: Mapping[str, str | None], has: Has
 ) -> list[Unsaid]:
-    with ThreadPoolExecutor(_WORKERS) as pool:
+    with Pool(_WORKERS) as pool:
         had = list(pool.map(lambda way: has(way[1], way[0]), ways))
     return [
         Unsaid(name, index, path, taken.get(name))

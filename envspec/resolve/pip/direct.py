@@ -24,9 +24,9 @@ from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import IndexFailure, SpecError, about
 from envspec.base.progress import Counting
 from envspec.base.redact import redact
-from envspec.base.settings import split_credentials
 from envspec.base.storage import storage_error
 from envspec.base.texts import printable
+from envspec.configuration.settings import split_credentials
 from envspec.net.file_store import BY_REQUIREMENT, FileStore, KnownFile, WantedFile
 from envspec.packages.address import Address, parse_address
 from envspec.packages.archive_entries import SOURCES, path_fault

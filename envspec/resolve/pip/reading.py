@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from envspec.artifacts.sdist.source import SourceReader
 from envspec.base.errors import InternalError, OutsideError, SpecError, about
 from envspec.base.progress import Counting
 from envspec.base.redact import redact
+from envspec.base.threads import Pool
 from envspec.facts import wheels
 from envspec.lock.model import Artifact, WheelVariant
 from envspec.net.index_proxy.address import variant_text
@@ -54,7 +55,7 @@ class Reading(Struct):
     scratch: Path
     counting: Counting
     _jobs: dict[str, Future[Description]] = field(default_factory=dict)
-    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_WORKERS))
+    _pool: Pool = field(default_factory=lambda: Pool(_WORKERS))
     _starting: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, package: Found, file: FoundFile | None, stated: Stated = ()) -> Future[Description]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,7 +17,8 @@ from envspec.base.errors import IndexFailure
 from envspec.base.finding import Finding
 from envspec.base.progress import Counting, Progress
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import Settings, load_settings
+from envspec.base.threads import Pool
+from envspec.configuration.settings import Settings, load_settings
 from envspec.lock.inputs import page_name
 from envspec.lock.model import Pin, Publisher
 from envspec.net.connections import index_fetcher
@@ -157,7 +157,7 @@ def publishers(resolver: PipResolver, pins: Iterable[Pin]) -> tuple[dict[Pin, Pu
             return None
         return Publisher(**claimed) if claimed else None
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with Pool(_AT_ONCE) as pool:
         found = list(pool.map(lambda one: ask(one[1], one[2]), wanted))
     message = "the lock names no publishers that weren't known before"
     notes = tuple(Finding("info", "publisher-not-asked", f"{message}: {one}") for one in failed[:1])

@@ -2,7 +2,7 @@
 judges the result.
 
 Equal requests are solved once. The request of the most targets is solved first. The others prefer its versions, and are
-then solved side by side: docs/resolution.md has measurements against uv's universal mode.
+then solved side by side.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,6 +24,7 @@ from envspec.artifacts.wheel_inspector import WheelInspector
 from envspec.base.errors import AnswerNo, Way
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.progress import Counting, Progress
+from envspec.base.threads import Pool
 from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
@@ -317,7 +317,7 @@ class PipResolver(Struct, frozen=True):
             torch = partial(_only, TorchIndexes.of(before.index)) if before else partial(choose, name)
             return partial(self._solve, TargetSolver(subject, name, serving, torch, prefer, alike[name].last))
 
-        pool = ThreadPoolExecutor(max(_AT_ONCE, os.cpu_count() or 1))
+        pool = Pool(max(_AT_ONCE, os.cpu_count() or 1))
         try:
             first, *others = alike
             if (before := alike[first].old).versions:

@@ -4,11 +4,12 @@ answers of earlier audits."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
 from envspec.base.errors import OutsideError
+from envspec.base.threads import Pool
 from envspec.review.audit.model import AuditedPackage, DatabaseAnswer, Facts, FileFacts, PublishedRelease
 from envspec.review.audit.store import Stored
 
@@ -58,39 +59,41 @@ def gather(
     if not failed:
         unread += _without_answer(packages, answers, "the database has no answer for")
 
-    kept = answers if any(answer.known for answer in answers.values()) else {}
+    storable = answers if any(answer.known for answer in answers.values()) else {}
     if pages is None:
-        return Facts(answers, None, tuple(unread)), Stored(kept)
-    found: dict[FileKey, FileFacts] = {}
-    wanted: dict[FileKey, None] = {}
+        return Facts(answers, None, tuple(unread)), Stored(storable)
+    file_facts: dict[FileKey, FileFacts] = {}
+    unanswered: dict[FileKey, None] = {}
     for package in packages:
         answer = answers.get(package.release) if package.release else None
         for artifact in package.indexed_files:
             facts = answer.files.get(artifact.file) if answer else None
             # PyPI says nothing of what another index has under the same name
             if facts is not None and package.index == "pypi":
-                found[package.index, artifact.file] = facts
+                file_facts[package.index, artifact.file] = facts
             else:
-                wanted[package.index, package.name] = None
+                unanswered[package.index, package.name] = None
     listed, failed = _ask_all(
-        list(wanted),
+        list(unanswered),
         lambda page: pages.ask(*page),
         lambda done, total: on_progress(len(releases) + done, len(releases) + total),
     )
     for (index, _), page in listed.items():
-        found.update({(index, file): facts for file, facts in (page or {}).items()})
+        file_facts.update({(index, file): facts for file, facts in (page or {}).items()})
     used = {(p.index, artifact.file) for p in packages for artifact in p.indexed_files}
-    files = {key: facts for key, facts in found.items() if key in used}
+    files = {key: facts for key, facts in file_facts.items() if key in used}
     nowhere = {index for (index, _), page in listed.items() if page is None}
     known = {**{key: facts for key, facts in shipped.items() if key[0] in nowhere}, **files}
     unread_files = [failed] if failed else _without_page(packages, known, nowhere)
-    fresh = Stored(kept, {key: (stamp(now), facts) for key, facts in files.items()})
+    fresh = Stored(storable, {key: (stamp(now), facts) for key, facts in files.items()})
     return Facts(answers, known, tuple(unread), tuple(unread_files)), fresh
 
 
 def releases_of(packages: Iterable[AuditedPackage]) -> list[PublishedRelease]:
     """List the releases that a database can know, each once."""
-    return sorted({one.release for one in packages if one.release is not None}, key=lambda r: (r.name, r.version))
+    return sorted(
+        {package.release for package in packages if package.release is not None}, key=lambda r: (r.name, r.version)
+    )
 
 
 def recall_facts(
@@ -107,8 +110,8 @@ def recall_facts(
     unread = tuple(_without_answer(packages, answers, "no recent enough answer is stored for"))
     if shipped is None:
         return Facts(answers, None, unread)
-    kept = {key: facts for key, (fetched, facts) in stored.files.items() if fetched >= oldest}
-    files = {**shipped, **kept}
+    recent = {key: facts for key, (fetched, facts) in stored.files.items() if fetched >= oldest}
+    files = {**shipped, **recent}
     missing = _name_packages("no recent enough facts are stored for the files of", _without_facts(packages, files))
     return Facts(answers, files, unread, tuple(missing))
 
@@ -126,14 +129,14 @@ def _without_answer(
     The database must know what PyPI serves. A build of the PyTorch index or a conda package may never have been on
     PyPI: for these, any answer is enough.
     """
-    asked = [(package, package.release) for package in packages if package.release is not None]
-    if asked and answers and not any(answer.known for answer in answers.values()):
+    published = [(package, package.release) for package in packages if package.release is not None]
+    if published and answers and not any(answer.known for answer in answers.values()):
         return ["the database has none of the releases: this address has no database, or is a mirror of the files only"]
     return _name_packages(
         what,
         [
             package
-            for package, release in asked
+            for package, release in published
             if release not in answers or (package.index == "pypi" and not answers[release].known)
         ],
     )
@@ -169,19 +172,13 @@ def _ask_all(
     keys: Iterable[Key], ask: Callable[[Key], Value], on_progress: Callable[[int, int], None]
 ) -> tuple[dict[Key, Value], str]:
     """Return every answer, and the message of the first failure or ""."""
-    pool = ThreadPoolExecutor(_WORKERS)
     answers: dict[Key, Value] = {}
-    failed = ""
     try:
-        asking = {pool.submit(ask, key): key for key in keys}
-        for done, future in enumerate(as_completed(asking), 1):
-            try:
+        with Pool(_WORKERS) as pool:
+            asking = {pool.submit(ask, key): key for key in keys}
+            for done, future in enumerate(as_completed(asking), 1):
                 answers[asking[future]] = future.result()
-            except OutsideError as error:
-                failed = error.message
-                break
-            on_progress(done, len(asking))
-    finally:
-        # after a failure, what is still being read isn't waited for
-        pool.shutdown(wait=not failed, cancel_futures=True)
-    return answers, failed
+                on_progress(done, len(asking))
+    except OutsideError as error:
+        return answers, error.message
+    return answers, ""

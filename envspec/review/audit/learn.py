@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from envspec.base.errors import IndexFailure, OutsideError, StorageError
 from envspec.base.redact import redact
-from envspec.base.settings import Settings, load_settings, split_credentials
+from envspec.configuration.settings import Settings, load_settings, split_credentials
 from envspec.facts import wheels
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher
@@ -43,7 +43,7 @@ def pypi_address(settings: Settings, env: Mapping[str, str]) -> str:
 def shipped_files(packages: Iterable[AuditedPackage]) -> dict[tuple[str, str], FileFacts]:
     """Return envspec's own facts about the packages' files on the PyTorch indexes, whose addresses a user need not
     know."""
-    found: dict[tuple[str, str], FileFacts] = {}
+    facts: dict[tuple[str, str], FileFacts] = {}
     for package in packages:
         if not package.index.startswith(_PYTORCH):
             continue
@@ -54,8 +54,8 @@ def shipped_files(packages: Iterable[AuditedPackage]) -> dict[tuple[str, str], F
         for artifact in package.indexed_files:
             known = wheels.load(variant).file(artifact.file)
             if known is not None:
-                found[package.index, artifact.file] = FileFacts(known.sha256, known.upload_time, yanks=False)
-    return found
+                facts[package.index, artifact.file] = FileFacts(known.sha256, known.upload_time, yanks=False)
+    return facts
 
 
 class PypiDatabase:
@@ -144,26 +144,28 @@ def look_up_facts(
     index, service = pypi_address(settings, env), service_of(env)
     # a service's answers to `lock` and `install` are about malware alone, and kept apart
     source = redact(split_credentials(batch_address(service) if service else index)[0])
-    kept = store.store_path(settings.cache(), source)
+    path = store.store_path(settings.cache(), source)
     if how.offline:
         shipped = shipped_files(packages) if how.files else None
-        facts = recall_facts(packages, store.load(kept), now, how.max_age, shipped)
+        facts = recall_facts(packages, store.load(path), now, how.max_age, shipped)
         if osv:
             facts = replace(facts, answers={p.release: osv.ask(p.release) for p in packages if p.release}, unread=())
     else:
         named = settings.index_urls(indexes)
         fetcher = index_fetcher(settings, named, env)
         pages = IndexPages(index, named, settings.pytorch_mirror, fetcher) if how.files else None
-        asked = releases_of(packages)
-        answering = OsvService(asked, service, fetcher, stamp(now)) if service else PypiDatabase(index, fetcher, now)
+        releases = releases_of(packages)
+        answering = OsvService(releases, service, fetcher, stamp(now)) if service else PypiDatabase(index, fetcher, now)
         database = osv or answering
         facts, fresh = gather(packages, database, pages, now, shipped_files(packages), on_progress)
-        keep(kept, source, replace(fresh, answers={}) if osv else fresh, on_trouble)
+        keep(path, source, replace(fresh, answers={}) if osv else fresh, on_trouble)
     if osv:
         # so that `lock` and `install` know of it without the file
-        told = {one: answer for one, answer in facts.answers.items() if any(map(is_malicious, answer.advisories))}
-        if told:
-            keep(kept, source, store.Stored(told), on_trouble)
+        malicious = {
+            release: answer for release, answer in facts.answers.items() if any(map(is_malicious, answer.advisories))
+        }
+        if malicious:
+            keep(path, source, store.Stored(malicious), on_trouble)
     if osv and osv.modified < stamp(now - how.max_age):
         old = f"the database {osv.name} is too old: its newest entry is from {osv.modified[:10]}"
         facts = replace(facts, unread=(*facts.unread, old))

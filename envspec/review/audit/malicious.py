@@ -13,7 +13,7 @@ from msgspec import Struct
 from envspec.base.errors import OutsideError, StorageError
 from envspec.base.finding import Finding
 from envspec.base.redact import redact
-from envspec.base.settings import Settings, load_settings, split_credentials
+from envspec.configuration.settings import Settings, load_settings, split_credentials
 from envspec.net.connections import index_fetcher
 from envspec.review.audit import store
 from envspec.review.audit.gather import releases_of, stamp
@@ -35,7 +35,7 @@ class Look(Struct, frozen=True):
     since    the day of the oldest answer that counts all the same; empty for none
     """
 
-    found: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
     unasked: str = ""
     unknown: tuple[PublishedRelease, ...] = ()
     since: str = ""
@@ -52,11 +52,11 @@ def look_for_malicious(
     carried: Mapping[PublishedRelease, DatabaseAnswer] = MappingProxyType({}),
     on_trouble: Callable[[StorageError], None] = lambda error: None,
 ) -> Look:
-    """Look up the packages that OSV can know, and leave out what the spec takes knowingly.
+    """Look up the packages that OSV can know, and leave out what the spec accepts.
 
-    Answers count that audits and earlier looks have kept, and those that a bundle or an image carried here. OSV's
-    service at an address is asked about releases without one of today, and its answers are kept. Raises InputError for
-    a broken configuration.
+    The answers that audits and earlier looks stored count, and so do those of a bundle or an image. OSV's service at an
+    address answers for releases without an answer of today, and its answers are stored. Raises InputError for a broken
+    configuration.
     """
     releases = releases_of(packages)
     if not releases:
@@ -74,19 +74,19 @@ def look_for_malicious(
         path = store.store_path(cache, source)
         own = {**carried, **stored_answers(settings, service)}
         oldest = stamp(now - FRESH)
-        wanted = [one for one in releases if one not in own or own[one].fetched < oldest]
-        if wanted and offline:
+        unanswered = [release for release in releases if release not in own or own[release].fetched < oldest]
+        if unanswered and offline:
             unasked = "--offline"
-        elif wanted:
+        elif unanswered:
             try:
                 fetcher = index_fetcher(settings, {}, env)
-                own |= reports_of(wanted, service, fetcher, stamp(now))
+                own |= reports_of(unanswered, service, fetcher, stamp(now))
                 keep(path, source, store.Stored(own), on_trouble)
             except OutsideError as error:
                 unasked = error.message
         answers = {**answers, **own}
-    unknown = tuple(one for one in releases if one not in own) if unasked else ()
-    since = min((own[one].fetched for one in releases if one in own), default="") if unasked else ""
+    unknown = tuple(release for release in releases if release not in own) if unasked else ()
+    since = min((own[release].fetched for release in releases if release in own), default="") if unasked else ""
     return Look(_malicious_findings(packages, answers, accepted, now), unasked, unknown, since[:10])
 
 
@@ -112,10 +112,11 @@ def _malicious_findings(
     accepted: Audit,
     now: datetime,
 ) -> tuple[Finding, ...]:
-    told = [
-        one
-        for one in packages
-        if (answer := answers.get(one.release) if one.release else None) and any(map(is_malicious, answer.advisories))
+    malicious = [
+        package
+        for package in packages
+        if (answer := answers.get(package.release) if package.release else None)
+        and any(map(is_malicious, answer.advisories))
     ]
-    found = findings(told, Facts(answers, files=None), accepted, now)
-    return tuple(one for one in found if one.code == "malicious" and one.accepted is None)
+    all_findings = findings(malicious, Facts(answers, files=None), accepted, now)
+    return tuple(finding for finding in all_findings if finding.code == "malicious" and finding.accepted is None)

@@ -160,23 +160,23 @@ def packages(targets: Iterable[LockedTarget]) -> tuple[AuditedPackage, ...]:
                     held.append((target.name, pin))
                 if key not in installed.values():
                     builds.setdefault(key, {})[source.name] = None
-    return tuple(_package(found, tuple(builds.get(key, ()))) for key, found in sorted(holders.items()))
+    return tuple(_package(target_pins, tuple(builds.get(key, ()))) for key, target_pins in sorted(holders.items()))
 
 
 def _release_key(pin: Pin) -> tuple[str, ...]:
     return (pin.kind, pin.name, pin.version, pin.index)
 
 
-def _package(found: list[tuple[str, Pin]], builds: tuple[str, ...]) -> AuditedPackage:
-    pin = found[0][1]
-    files: dict[Artifact, None] = {p.artifact: None for _, p in found if p.artifact is not None}
+def _package(target_pins: list[tuple[str, Pin]], builds: tuple[str, ...]) -> AuditedPackage:
+    pin = target_pins[0][1]
+    files: dict[Artifact, None] = {p.artifact: None for _, p in target_pins if p.artifact is not None}
     release, unknown = _release(pin)
     return AuditedPackage(
         pin.kind,
         pin.name,
         pin.version,
         pin.index,
-        tuple(dict.fromkeys(name for name, _ in found)),
+        tuple(dict.fromkeys(name for name, _ in target_pins)),
         tuple(files),
         pin.licence,
         release,

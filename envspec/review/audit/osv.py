@@ -21,7 +21,7 @@ from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure, InputError, OutsideError, Place
 from envspec.base.plain_files import open_plain, read_plain
 from envspec.base.redact import redact
-from envspec.base.settings import split_credentials
+from envspec.configuration.settings import split_credentials
 from envspec.net.body import Pace, TooMuch, read_whole
 from envspec.net.fetch import Fetcher
 from envspec.net.limits import LIMITS
@@ -49,8 +49,8 @@ def reports_of(
     """Ask the service at `url` for the reports (`MAL-…`) about PyPI's releases, and nothing else. Raises IndexFailure
     for what isn't a whole answer."""
     named = _query(releases, batch_address(url), fetcher)
-    reports = {one: sorted(name for name in names if name.startswith("MAL-")) for one, names in named.items()}
-    return {one: DatabaseAnswer(fetched, tuple(map(Advisory, names))) for one, names in reports.items()}
+    reports = {release: sorted(name for name in names if name.startswith("MAL-")) for release, names in named.items()}
+    return {release: DatabaseAnswer(fetched, tuple(map(Advisory, names))) for release, names in reports.items()}
 
 
 class OsvService:
@@ -72,8 +72,8 @@ class OsvService:
                     self._named = error
         if isinstance(self._named, OutsideError):
             raise self._named
-        found = [self._advisory(name, release) for name in sorted(self._named[release])]
-        return DatabaseAnswer(self._fetched, tuple(one for one in found if one is not None))
+        advisories = [self._advisory(name, release) for name in sorted(self._named[release])]
+        return DatabaseAnswer(self._fetched, tuple(advisory for advisory in advisories if advisory is not None))
 
     def _advisory(self, name: str, release: PublishedRelease) -> Advisory | None:
         address = f"{self._url.rstrip('/')}/v1/vulns/{quote(name, safe='')}"
@@ -87,10 +87,9 @@ class OsvService:
 
 
 def service_of(env: Mapping[str, str]) -> str | None:
-    """Give the address of OSV's service, None where the user named none: it learns the names of what is asked about.
+    """Return the address of OSV's service, None where the user named none: the service learns the packages' names.
 
-    uv's own switch counts as well, so that who has turned on its check needn't say it twice.
-    """
+    uv's own switch counts too."""
     if url := env.get("ENVSPEC_OSV_URL"):
         return url
     if env.get("UV_MALWARE_CHECK", "").lower() in ("1", "true", "yes", "on"):
@@ -105,21 +104,21 @@ def batch_address(url: str) -> str:
 
 def _query(releases: Sequence[PublishedRelease], address: str, fetcher: Fetcher) -> dict[PublishedRelease, list[str]]:
     """Find the identifiers of the advisories about each release, all of their pages."""
-    found: dict[PublishedRelease, list[str]] = {one: [] for one in releases}
-    waiting = [(one, "") for one in releases]
+    identifiers: dict[PublishedRelease, list[str]] = {release: [] for release in releases}
+    waiting = [(release, "") for release in releases]
     for _ in range(_MOST_PAGES):
-        asked, waiting = waiting[:_AT_ONCE], waiting[_AT_ONCE:]
+        batch, waiting = waiting[:_AT_ONCE], waiting[_AT_ONCE:]
         queries = [
-            {"package": {"name": one.name, "ecosystem": "PyPI"}, "version": one.version}
+            {"package": {"name": release.name, "ecosystem": "PyPI"}, "version": release.version}
             | ({"page_token": token} if token else {})
-            for one, token in asked
+            for release, token in batch
         ]
         answers = parse_answer(_post(address, {"queries": queries}, fetcher), len(queries), address)
-        for (release, _), (names, more) in zip(asked, answers, strict=True):
-            found[release] += names
+        for (release, _), (names, more) in zip(batch, answers, strict=True):
+            identifiers[release] += names
             waiting += [(release, more)] if more else []
         if not waiting:
-            return found
+            return identifiers
     raise _no_answer(address)
 
 
@@ -129,7 +128,11 @@ def parse_answer(body: bytes, queries: int, url: str) -> list[tuple[list[str], s
     try:
         rows = read_json(body)["results"]
         results = [
-            ([str(one["id"]) for one in row.get("vulns") or ()], str(row.get("next_page_token") or "")) for row in rows
+            (
+                [str(vulnerability["id"]) for vulnerability in row.get("vulns") or ()],
+                str(row.get("next_page_token") or ""),
+            )
+            for row in rows
         ]
         if len(results) != queries:
             raise ValueError
@@ -187,7 +190,7 @@ class OsvDatabase:
         for record in records:
             self.modified = max(self.modified, str(record.get("modified", "")))
             try:
-                about = {canonical_name(str(one["package"]["name"])) for one in _about_pypi(record)}
+                about = {canonical_name(str(affected["package"]["name"])) for affected in _about_pypi(record)}
             except (KeyError, TypeError, AttributeError):
                 raise _format_error(record, name) from None
             for package in about:
@@ -216,14 +219,14 @@ class OsvDatabase:
 
         Raises InputError for an entry about the package that doesn't say which versions it is about.
         """
-        found: list[Advisory] = []
+        advisories: list[Advisory] = []
         for record in self._records.get(release.name, ()):
             try:
                 advisory = _advisory(record, release)
             except (KeyError, TypeError, AttributeError):
                 raise _format_error(record, self.name) from None
-            found += [advisory] if advisory else []
-        return DatabaseAnswer(self.modified, tuple(sorted(found, key=lambda advisory: advisory.id)))
+            advisories += [advisory] if advisory else []
+        return DatabaseAnswer(self.modified, tuple(sorted(advisories, key=lambda advisory: advisory.id)))
 
 
 def _format_error(record: Mapping[str, Any], database: str) -> InputError:
@@ -256,26 +259,30 @@ def _record(content: bytes) -> Mapping[str, Any]:
 def _about_pypi(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if record.get("withdrawn"):
         return []
-    return [one for one in _list(record, "affected") if one["package"]["ecosystem"] == "PyPI"]
+    return [affected for affected in _list(record, "affected") if affected["package"]["ecosystem"] == "PyPI"]
 
 
 def _list(within: Mapping[str, Any], key: str) -> Sequence[Any]:
     """Return a list that may be missing. Raises TypeError for anything else, because a text would pass for a list of
     letters."""
-    found = within.get(key)
-    if found is None:
+    value = within.get(key)
+    if value is None:
         return ()
-    if not isinstance(found, list):
+    if not isinstance(value, list):
         raise TypeError
-    return found
+    return value
 
 
 def _advisory(record: Mapping[str, Any], release: PublishedRelease) -> Advisory | None:
     version = Version(release.version)
-    ours = [one for one in _about_pypi(record) if canonical_name(str(one["package"]["name"])) == release.name]
-    if not any(_is_affected(one, version) for one in ours):
+    ours = [
+        affected for affected in _about_pypi(record) if canonical_name(str(affected["package"]["name"])) == release.name
+    ]
+    if not any(_is_affected(affected, version) for affected in ours):
         return None
-    fixed = {event["fixed"] for one in ours for events in _ranges(one) for event in events if "fixed" in event}
+    fixed = {
+        event["fixed"] for affected in ours for events in _ranges(affected) for event in events if "fixed" in event
+    }
     specific = record.get("database_specific")
     severity = specific.get("severity") if isinstance(specific, dict) else None
     return Advisory(
@@ -289,8 +296,12 @@ def _advisory(record: Mapping[str, Any], release: PublishedRelease) -> Advisory 
 
 
 def _link(record: Mapping[str, Any]) -> str | None:
-    rows = [one for one in _list(record, "references") if isinstance(one, dict) and one.get("type") == "ADVISORY"]
-    return next((str(one["url"]) for one in rows if one.get("url")), None)
+    rows = [
+        reference
+        for reference in _list(record, "references")
+        if isinstance(reference, dict) and reference.get("type") == "ADVISORY"
+    ]
+    return next((str(reference["url"]) for reference in rows if reference.get("url")), None)
 
 
 def _is_affected(affected: Mapping[str, Any], version: Any) -> bool:
@@ -301,10 +312,10 @@ def _is_affected(affected: Mapping[str, Any], version: Any) -> bool:
 
 
 def _ranges(affected: Mapping[str, Any]) -> list[list[Mapping[str, str]]]:
-    found = [one for one in _list(affected, "ranges") if one.get("type") == "ECOSYSTEM"]
-    if not all(isinstance(one["events"], list) for one in found):
+    ranges = [version_range for version_range in _list(affected, "ranges") if version_range.get("type") == "ECOSYSTEM"]
+    if not all(isinstance(version_range["events"], list) for version_range in ranges):
         raise TypeError
-    return [one["events"] for one in found]
+    return [version_range["events"] for version_range in ranges]
 
 
 def _is_within(events: Iterable[Mapping[str, str]], version: Any) -> bool:
@@ -321,13 +332,13 @@ def _is_within(events: Iterable[Mapping[str, str]], version: Any) -> bool:
 def _versions(texts: Iterable[str]) -> set[Any]:
     """Return the texts that are PEP 440 versions: OSV also lists some that could never be installed. Raises TypeError
     for what isn't a text."""
-    found = set()
+    versions = set()
     for text in texts:
         if not isinstance(text, str):
             raise TypeError
         try:
             # "0" is the schema's word for before everything
-            found.add(Version("0.dev0" if text == "0" else text))
+            versions.add(Version("0.dev0" if text == "0" else text))
         except ValueError:
             continue
-    return found
+    return versions

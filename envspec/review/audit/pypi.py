@@ -15,7 +15,7 @@ from packaging.version import Version
 from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
-from envspec.base.settings import split_credentials
+from envspec.configuration.settings import split_credentials
 from envspec.packages.requirement import canonical_name
 from envspec.review.audit.model import Advisory, DatabaseAnswer, FileFacts, PublishedRelease
 
@@ -33,8 +33,10 @@ def parse_release(body: bytes, release: PublishedRelease, url: str, fetched: str
     """
     try:
         document = read_json(body)
-        found = PublishedRelease(canonical_name(document["info"]["name"]), str(Version(document["info"]["version"])))
-        if found != PublishedRelease(release.name, str(Version(release.version))):
+        described = PublishedRelease(
+            canonical_name(document["info"]["name"]), str(Version(document["info"]["version"]))
+        )
+        if described != PublishedRelease(release.name, str(Version(release.version))):
             raise ValueError
         advisories = tuple(_advisory(row) for row in document["vulnerabilities"] if not row.get("withdrawn"))
         files = {row["filename"]: _file(row) for row in document.get("urls", ())}
@@ -63,9 +65,9 @@ it is taken."""
 def releases_page(urls: Mapping[str, Any]) -> str | None:
     """Find the page of releases of a project's repository, by its METADATA's URLs; None where none is at a known
     forge."""
-    found = {re.sub(r"[\W_]", "", label).lower(): str(url) for label, url in urls.items()}
+    by_label = {re.sub(r"[\W_]", "", label).lower(): str(url) for label, url in urls.items()}
     for label in _LABELS:
-        place = _FORGE.fullmatch(found.get(label, ""))
+        place = _FORGE.fullmatch(by_label.get(label, ""))
         if place is not None:
             page = "-/releases" if place["host"] == "gitlab.com" else "releases"
             return f"https://{place['host']}/{place['repository']}/{page}"

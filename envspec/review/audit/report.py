@@ -46,7 +46,9 @@ class AuditReport(Struct, frozen=True):
         """Return the findings that count: at `level` or worse, and not ignored."""
         levels = list(LEVELS.values())
         counting = levels[levels.index(level) :]
-        return tuple(one for one in self.findings if one.accepted is None and LEVELS[one.severity] in counting)
+        return tuple(
+            finding for finding in self.findings if finding.accepted is None and LEVELS[finding.severity] in counting
+        )
 
 
 def remedy_of(finding: Finding, spec: str) -> str | None:
@@ -73,22 +75,22 @@ def lines(report: AuditReport, width: int | None, coloured: Callable[[str], str]
     read = f", as of {report.database.oldest[:10]}" if report.database.oldest else ""
     targets = ", ".join(report.targets)
     yield wrap(f"{report.spec}: {len(report.names)} packages of {targets} ({report.database.name}{read})")
-    for one in report.findings:
-        level = "ignored" if one.accepted is not None else one.severity
-        where = "" if one.targets in ((), report.targets) else f" [{', '.join(one.targets)}]"
-        sources = one.evidence.package.builds if one.package else ()
+    for finding in report.findings:
+        level = "ignored" if finding.accepted is not None else finding.severity
+        where = "" if finding.targets in ((), report.targets) else f" [{', '.join(finding.targets)}]"
+        sources = finding.evidence.package.builds if finding.package else ()
         builds = f" (builds {', '.join(sources)})" if sources else ""
         yield ""
-        yield f"{coloured(level)}: {printable(f'{subject(one)}{builds}{where}')}  [{one.code}]"
-        yield wrap(one.message, "  ")
-        if one.accepted is not None:
-            yield wrap(f"ignored: {one.accepted}", "  ")
-        elif remedy := remedy_of(one, report.spec):
+        yield f"{coloured(level)}: {printable(f'{subject(finding)}{builds}{where}')}  [{finding.code}]"
+        yield wrap(finding.message, "  ")
+        if finding.accepted is not None:
+            yield wrap(f"ignored: {finding.accepted}", "  ")
+        elif remedy := remedy_of(finding, report.spec):
             yield wrap(f"remedy: {remedy}", "  ")
     if report.not_asked or not report.findings:
         yield ""
-    for one_reason in report.not_asked:
+    for unchecked in report.not_asked:
         # a target's conda packages are hundreds
-        yield wrap(f"not checked for {', '.join(one_reason.codes)}: {one_reason.reason}: {few(one_reason.packages)}")
+        yield wrap(f"not checked for {', '.join(unchecked.codes)}: {unchecked.reason}: {few(unchecked.packages)}")
     if not report.findings and not report.unread:
         yield "nothing found"

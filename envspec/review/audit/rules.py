@@ -41,29 +41,29 @@ class _Named(Struct, frozen=True):
         return self.waiver.until is not None and f"{now:%Y-%m-%d}" > self.waiver.until
 
 
-def apply_waivers(found: Iterable[Finding], accepted: Audit, now: datetime) -> tuple[Finding, ...]:
-    """Mark what the spec takes knowingly. A finding that it takes in some targets only becomes two."""
-    waivers = [one for one in _waivers(accepted) if not one.has_ended(now)]
-    return tuple(part for finding in found for part in _apply(finding, waivers))
+def apply_waivers(findings: Iterable[Finding], accepted: Audit, now: datetime) -> tuple[Finding, ...]:
+    """Mark the findings that the spec accepts. A finding that it accepts in some targets only becomes two."""
+    waivers = [named for named in _waivers(accepted) if not named.has_ended(now)]
+    return tuple(part for finding in findings for part in _apply(finding, waivers))
 
 
-def about_waivers(found: Sequence[Finding], accepted: Audit, facts: Facts, now: datetime) -> Iterator[Finding]:
-    """Yield a finding for each waiver that has ended, and for each that no finding of a whole audit needs: it would
-    silence a later one that the user never looked at. `found` are the findings of all the lock's targets.
+def about_waivers(findings: Sequence[Finding], accepted: Audit, facts: Facts, now: datetime) -> Iterator[Finding]:
+    """Yield a finding for each waiver that has ended, and for each that no finding of a whole audit needs: such a
+    waiver would silence a later finding that the user never saw. `findings` are the findings of all the lock's targets.
 
-    What couldn't be looked for isn't known to be unneeded.
+    A waiver for findings that couldn't be looked for isn't reported.
     """
-    for one in _waivers(accepted):
-        if one.has_ended(now):
-            message = f"{one.title} ended on {one.waiver.until}: {one.waiver.reason}"
+    for named in _waivers(accepted):
+        if named.has_ended(now):
+            message = f"{named.title} ended on {named.waiver.until}: {named.waiver.reason}"
             yield Finding(
                 "warning", ENDED, message, remedy="look at it again: remove it, or move `until`", evidence=Risk()
             )
-        elif _is_covered(one, facts) and not any(
-            one.is_of(finding) and _where(finding, one.waiver)[0] for finding in found
+        elif _is_covered(named, facts) and not any(
+            named.is_of(finding) and _where(finding, named.waiver)[0] for finding in findings
         ):
-            where = f" in {', '.join(one.waiver.targets)}" if one.waiver.targets else ""
-            message = f"{one.title} is for nothing that was found{where}"
+            where = f" in {', '.join(named.waiver.targets)}" if named.waiver.targets else ""
+            message = f"{named.title} is for nothing that was found{where}"
             yield Finding("warning", UNUSED, message, remedy="remove it from the spec", evidence=Risk())
 
 
@@ -74,22 +74,22 @@ def _waivers(accepted: Audit) -> Iterator[_Named]:
         yield _Named(f"[audit.accept.{package}] {code}", waiver, code, package)
 
 
-def _is_covered(one: _Named, facts: Facts) -> bool:
-    if one.code is None:
+def _is_covered(named: _Named, facts: Facts) -> bool:
+    if named.code is None:
         return not facts.unread
-    if one.code == "yanked":
+    if named.code == "yanked":
         return facts.files is not None and not facts.unread and not facts.unread_files
     return True
 
 
 def _apply(finding: Finding, waivers: Iterable[_Named]) -> Iterator[Finding]:
     rest = finding
-    for one in waivers:
-        if not one.is_of(rest):
+    for named in waivers:
+        if not named.is_of(rest):
             continue
-        inside, outside = _where(rest, one.waiver)
+        inside, outside = _where(rest, named.waiver)
         if inside:
-            yield replace(rest, targets=inside, accepted=one.waiver.reason)
+            yield replace(rest, targets=inside, accepted=named.waiver.reason)
         if not outside:
             return
         rest = replace(rest, targets=outside)
@@ -109,27 +109,27 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 def audit_codes() -> Mapping[str, str]:
     """Give the meaning of each code that an audit may find, in the table's order."""
-    return {one.code: one.means for one in meanings().values() if one.subject == _SUBJECT}
+    return {meaning.code: meaning.means for meaning in meanings().values() if meaning.subject == _SUBJECT}
 
 
 def findings(packages: Iterable[AuditedPackage], facts: Facts, accepted: Audit, now: datetime) -> tuple[Finding, ...]:
     """Return all findings, the worst first, then by package; ignored ones last."""
-    found = [one for package in packages for one in _of(package, facts, accepted)]
-    return in_order(apply_waivers(found, accepted, now))
+    unwaived = [finding for package in packages for finding in _of(package, facts, accepted)]
+    return in_order(apply_waivers(unwaived, accepted, now))
 
 
-def in_order(found: Iterable[Finding]) -> tuple[Finding, ...]:
+def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Sort findings: the worst first, then by package; ignored ones last."""
     order, levels = list(audit_codes()), list(LEVELS)
     return tuple(
         sorted(
-            found,
-            key=lambda one: (
-                one.accepted is not None,
-                -levels.index(one.severity),
-                order.index(one.code),
-                subject(one),
-                advisory.id if (advisory := one.evidence.advisory) else "",
+            findings,
+            key=lambda finding: (
+                finding.accepted is not None,
+                -levels.index(finding.severity),
+                order.index(finding.code),
+                subject(finding),
+                advisory.id if (advisory := finding.evidence.advisory) else "",
             ),
         )
     )
@@ -139,7 +139,7 @@ def unchecked_packages(packages: Iterable[AuditedPackage], facts: Facts) -> tupl
     """Return the packages that couldn't be checked, by the findings concerned and the reason."""
     order = list(audit_codes())
     asked_in_vain = not any(answer.known for answer in facts.answers.values())
-    found: dict[tuple[str, tuple[str, ...]], dict[str, None]] = {}
+    names: dict[tuple[str, tuple[str, ...]], dict[str, None]] = {}
     for package in packages:
         reasons = {"vulnerability": package.unknown} if package.release is None else {}
         if package.release and not asked_in_vain and not getattr(facts.answers.get(package.release), "known", True):
@@ -148,9 +148,9 @@ def unchecked_packages(packages: Iterable[AuditedPackage], facts: Facts) -> tupl
             reasons["yanked"] = reason
         for reason in dict.fromkeys(reasons.values()):
             codes = tuple(code for code in order if reasons.get(code) == reason)
-            found.setdefault((reason, codes), {})[package.name] = None
-    ordered = sorted(found, key=lambda key: (order.index(key[1][0]), key[0]))
-    return tuple(NotAsked(codes, reason, tuple(found[reason, codes])) for reason, codes in ordered)
+            names.setdefault((reason, codes), {})[package.name] = None
+    ordered = sorted(names, key=lambda key: (order.index(key[1][0]), key[0]))
+    return tuple(NotAsked(codes, reason, tuple(names[reason, codes])) for reason, codes in ordered)
 
 
 def _reason_for_files(package: AuditedPackage, facts: Facts) -> str:
@@ -161,7 +161,7 @@ def _reason_for_files(package: AuditedPackage, facts: Facts) -> str:
         return "conda packages"
     if not package.indexed_files:
         return package.unknown or "packages whose files aren't known"
-    known = [fact for one in package.indexed_files if (fact := facts.files.get((package.index, one.file)))]
+    known = [fact for artifact in package.indexed_files if (fact := facts.files.get((package.index, artifact.file)))]
     if any(not fact.yanks for fact in known):
         return "builds of the PyTorch index, about which envspec knows only its own facts"
     return ""
@@ -193,8 +193,8 @@ def _finding(
 def merge_aliases(advisories: Sequence[Advisory]) -> tuple[Advisory, ...]:
     """Yield each vulnerability once: OSV's sources describe many twice, and name the others in the aliases."""
     out: list[Advisory] = []
-    for advisory in sorted(advisories, key=lambda one: one.id):
-        same = next((one for one in out if one.names & advisory.names), None)
+    for advisory in sorted(advisories, key=lambda advisory: advisory.id):
+        same = next((known for known in out if known.names & advisory.names), None)
         if same is None:
             out.append(advisory)
             continue
@@ -211,8 +211,8 @@ def merge_aliases(advisories: Sequence[Advisory]) -> tuple[Advisory, ...]:
 
 
 def is_malicious(advisory: Advisory) -> bool:
-    """Return whether an advisory says that the release itself is malicious: the identifiers of OSV's reports of
-    malicious packages (github.com/ossf/malicious-packages) begin so."""
+    """Return whether an advisory is a report that the release itself is malicious, by its identifier
+    (github.com/ossf/malicious-packages)."""
     return any(name.startswith("MAL-") for name in advisory.names)
 
 
@@ -274,10 +274,10 @@ def _judge_yank(package: AuditedPackage, facts: Facts) -> Iterator[Finding]:
 def newest_upload_day(packages: Iterable[AuditedPackage], facts: Facts) -> str | None:
     """Return the day on which the newest of the packages' files was uploaded (2026-11-21); None where no index says."""
     files = facts.files or {}
-    known = (files.get((one.index, artifact.file)) for one in packages for artifact in one.files)
+    known = (files.get((package.index, artifact.file)) for package in packages for artifact in package.files)
     newest = _newest(fact for fact in known if fact is not None)
     return None if newest is None else f"{newest:%Y-%m-%d}"
 
 
 def _newest(files: Iterable[FileFacts]) -> datetime | None:
-    return max((time for one in files if (time := moment_of(one.uploaded)) is not None), default=None)
+    return max((time for facts in files if (time := moment_of(facts.uploaded)) is not None), default=None)

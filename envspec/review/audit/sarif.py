@@ -23,11 +23,11 @@ _LINK = re.compile(r"https?://[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
 
 def _line_of(finding: Finding, lines: Lines) -> int:
     """Return the line of a finding's package, or of what is built with it; the first for what is no package's."""
-    one = finding.evidence.package
-    if one is None:
+    package = finding.evidence.package
+    if package is None:
         return 1
-    of_sources = (line for (kind, name, _), line in lines.items() if kind == "pip" and name in one.builds)
-    return lines.get((one.kind, one.name, one.version)) or next(of_sources, 1)
+    of_sources = (line for (kind, name, _), line in lines.items() if kind == "pip" and name in package.builds)
+    return lines.get((package.kind, package.name, package.version)) or next(of_sources, 1)
 
 
 def sarif(report: AuditReport, lock: PurePosixPath, lock_text: str, version: str) -> dict[str, Any]:
@@ -62,7 +62,9 @@ def sarif(report: AuditReport, lock: PurePosixPath, lock_text: str, version: str
                         ],
                     }
                 ],
-                "results": [_result(one, report.spec, quote(str(lock)), lines, numbers) for one in report.findings],
+                "results": [
+                    _result(finding, report.spec, quote(str(lock)), lines, numbers) for finding in report.findings
+                ],
             }
         ],
     }
@@ -70,7 +72,8 @@ def sarif(report: AuditReport, lock: PurePosixPath, lock_text: str, version: str
 
 def _unchecked_lines(report: AuditReport) -> list[str]:
     return [
-        f"not checked for {', '.join(one.codes)}: {one.reason}: {', '.join(one.packages)}" for one in report.not_asked
+        f"not checked for {', '.join(unchecked.codes)}: {unchecked.reason}: {', '.join(unchecked.packages)}"
+        for unchecked in report.not_asked
     ]
 
 
@@ -104,16 +107,16 @@ def _describe(rule: dict[str, Any], advisory: Advisory) -> None:
 def _result(finding: Finding, spec: str, uri: str, lines: Lines, numbers: Mapping[str, int]) -> dict[str, Any]:
     title = f"{subject(finding)}: " if finding.package else ""
     rule = advisory.id if (advisory := finding.evidence.advisory) else finding.code
-    said = finding.message
+    message = finding.message
     if remedy := remedy_of(finding, spec):
         # a command stays as it is typed
         begins = f"Run {remedy}" if remedy.startswith("envspec ") else f"{remedy[:1].upper()}{remedy[1:]}"
-        said = f"{said.rstrip(' .')}. {begins}"
+        message = f"{message.rstrip(' .')}. {begins}"
     result: dict[str, Any] = {
         "ruleId": rule,
         "ruleIndex": numbers[rule],
         "level": LEVELS[finding.severity],
-        "message": {"text": f"{title}{said}"},
+        "message": {"text": f"{title}{message}"},
         "locations": [
             {
                 "physicalLocation": {

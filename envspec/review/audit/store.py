@@ -13,7 +13,7 @@ from envspec.base import atomic
 from envspec.base.documents import decode, encode
 from envspec.base.errors import OutsideError, Place, StorageError
 from envspec.base.places import stranger, this_user
-from envspec.base.settings import Settings, trusted_folder
+from envspec.configuration.settings import Settings, trusted_folder
 from envspec.review.audit.model import DatabaseAnswer, FileFacts, PublishedRelease
 
 # The store of answers about releases: a lock without releases on an index needs no audit.
@@ -66,7 +66,7 @@ def shared_store(settings: Settings, source: str) -> Path | None:
     shared = trusted_folder(settings.shared_cache, "[cache] shared")
     path = store_path(shared, source) if shared else None
     try:
-        trusted = path is not None and not any(stranger(one.lstat(), this_user()) for one in (path.parent, path))
+        trusted = path is not None and not any(stranger(part.lstat(), this_user()) for part in (path.parent, path))
     except OSError:
         return None
     return path if trusted else None
@@ -107,7 +107,7 @@ def read(text: str, where: str) -> Stored:
 
 def text_of(source: str, stored: Stored) -> str:
     """Give the text of a file of answers, for `load`."""
-    files = tuple((*key, *known) for key, known in sorted(stored.files.items(), key=lambda item: item[0]))
+    files = tuple((*key, *known) for key, known in sorted(stored.files.items(), key=lambda pair: pair[0]))
     return encode(_Document(source, tuple(sorted(stored.answers.items(), key=_by_release)), files)).decode()
 
 
@@ -120,5 +120,5 @@ def save(path: Path, source: str, stored: Stored) -> None:
         raise StorageError(message, place=Place(str(path)), hint="set ENVSPEC_CACHE_DIR to a writable folder") from None
 
 
-def _by_release(item: tuple[PublishedRelease, DatabaseAnswer]) -> tuple[str, str]:
-    return (item[0].name, item[0].version)
+def _by_release(pair: tuple[PublishedRelease, DatabaseAnswer]) -> tuple[str, str]:
+    return (pair[0].name, pair[0].version)

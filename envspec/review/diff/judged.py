@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from envspec.lock.formats.foreign.side import Side
 from envspec.lock.inputs import spec_case
 from envspec.lock.judge import flaws_of as _judged, judge
-from envspec.review.diff.model import Side
 from envspec.review.diff.rows import RISKS, TARGETS, Asked, Fact, Move, Review, Row, View, highest, in_order
 from envspec.spec.model import Spec
 

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from packaging.specifiers import SpecifierSet
 
 from envspec.base.errors import InputError
+from envspec.lock.formats.foreign.side import EVERYTHING, HashedPin, LoosePin, Side, version_text
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
-from envspec.review.diff.model import EVERYTHING, HashedPin, LoosePin, Side, version_text
 from envspec.review.diff.risk import different_hashes
 
 ALIKE = 0.75

@@ -10,7 +10,7 @@ from msgspec import Struct, to_builtins
 from envspec.base.redact import redact
 from envspec.lock.inputs import bare_address, normal_address
 from envspec.packages.names import channel_name
-from envspec.review.diff.rows import Fact, Risk, merge_facts
+from envspec.review.diff.rows import Fact, Risk, differing, merge_facts
 from envspec.spec.model import Audit, Spec, Waiver
 from envspec.spec.newer import span_of
 
@@ -22,7 +22,8 @@ def of_specs(old: Spec, new: Spec) -> Iterator[Fact]:
     yield from _ages(old, new)
     yield from _builds(old, new)
     yield from _tables(old, new)
-    yield from _audit(old.audit, new.audit)
+    yield from _waivers(*map(_waivers_by_key, (old.audit, new.audit)))
+    yield from _licences(old.audit, new.audit)
     for name in shared:
         was, now = (bool((found := side.target(name)) and found.cuda_compat) for side in (old, new))
         if was != now:
@@ -37,7 +38,7 @@ def brought_addresses(old: Spec, new: Spec) -> dict[str, str]:
     return {
         name: bare_address(address)
         for name, address in _addresses(new)
-        if (name, normal_address(address)) not in before and _is_address(address)
+        if (name, normal_address(address)) not in before and ("://" in address or address.startswith("."))
     }
 
 
@@ -45,10 +46,6 @@ def _addresses(spec: Spec) -> Iterator[tuple[str, str]]:
     yield from spec.pip.indexes.items()
     yield from spec.flat_places
     yield from ((channel_name(channel), channel) for channel in spec.conda.channels)
-
-
-def _is_address(text: str) -> bool:
-    return "://" in text or text.startswith(".")
 
 
 def moved_address(name: str, old: str, new: str, *, flat: bool) -> Fact:
@@ -133,13 +130,14 @@ def _builds(old: Spec, new: Spec) -> Iterator[Fact]:
             risk: Risk = "medium" if freed else "low"
             message = f"{name} is built {where} from now on"
             found.append((target, Fact(risk, "spec-changed", message, key=("pip", "no-build-isolation"))))
-        for name in sorted({*before.build_dependencies, *after.build_dependencies}):
-            sides = (terms.build_dependencies.get(name) for terms in (before, after))
-            was, now = (None if side is None else _value([one.text for one in side]) for side in sides)
-            if was != now:
-                message = f"[pip] build-dependencies of {name}: {was or 'not set'} -> {now or 'not set'}"
-                key = ("pip", "build-dependencies", name)
-                found.append((target, Fact("medium" if now else "low", "spec-changed", message, key=key)))
+        sides = (
+            {name: _value([one.text for one in listed]) for name, listed in terms.build_dependencies.items()}
+            for terms in (before, after)
+        )
+        for name, was, now in differing(*sides):
+            message = f"[pip] build-dependencies of {name}: {was or 'not set'} -> {now or 'not set'}"
+            key = ("pip", "build-dependencies", name)
+            found.append((target, Fact("medium" if now else "low", "spec-changed", message, key=key)))
     yield from merge_facts(found, every)
 
 
@@ -167,10 +165,7 @@ def _tables(old: Spec, new: Spec) -> Iterator[Fact]:
             risk: Risk = "medium" if heavy else "low"
             spelt = key.replace("_", "-")
             message = f"[{table}] {spelt}: {change}"
-            if table == "image":
-                yield Fact(risk, "image-key-changed", message, key=(table, spelt))
-            else:
-                yield Fact(risk, "spec-changed", message, key=(table, spelt))
+            yield Fact(risk, "image-key-changed" if table == "image" else "spec-changed", message, key=(table, spelt))
 
 
 def _describe(old: object, new: object) -> tuple[str, bool]:
@@ -203,11 +198,6 @@ def _value(value: object) -> str:
     return redact(", ".join(map(str, plain)) if isinstance(plain, (list, tuple)) else str(plain))
 
 
-def _audit(old: Audit, new: Audit) -> Iterator[Fact]:
-    yield from _waivers(*map(_waivers_by_key, (old, new)))
-    yield from _licences(old, new)
-
-
 def _waivers_by_key(audit: Audit) -> dict[tuple[str, ...], Waiver]:
     accepted: dict[tuple[str, ...], Waiver] = {("accept", *names): one for names, one in audit.accept.items()}
     return accepted | {("ignore", name): one for name, one in audit.ignore.items()}
@@ -215,19 +205,17 @@ def _waivers_by_key(audit: Audit) -> dict[tuple[str, ...], Waiver]:
 
 def _waivers(old: Mapping[tuple[str, ...], Waiver], new: Mapping[tuple[str, ...], Waiver]) -> Iterator[Fact]:
     """Yield waivers that came, went and changed, by their keys in `[audit]`."""
-    for name in sorted({*old, *new}):
-        was, now, key = old.get(name), new.get(name), ("audit", *name)
+    for name, was, now in differing(old, new):
+        key = ("audit", *name)
         what = f"ignores {name[1]}" if name[0] == "ignore" else f"accepts {name[2]} of {name[1]}"
         if now is None:
             yield Fact("low", "waiver-removed", f"[audit] no longer {what}", key=key)
         elif was is None:
             yield Fact("medium", "waiver-added", f"[audit] {what} from now on{_terms(now)}", now.targets, key=key)
-        elif was != now:
+        else:
             message = f"[audit] {what}{_terms(now)} (was{_terms(was)})"
-            if now.reason == was.reason and _is_narrower(now, was):
-                yield Fact("low", "waiver-changed", message, key=key)
-            else:
-                yield Fact("medium", "waiver-changed", message, key=key)
+            routine = now.reason == was.reason and _is_narrower(now, was)
+            yield Fact("low" if routine else "medium", "waiver-changed", message, key=key)
 
 
 def _is_narrower(one: Waiver, other: Waiver) -> bool:
@@ -261,11 +249,10 @@ def _licences(old: Audit, new: Audit) -> Iterator[Fact]:
         yield Fact("medium", "licences-loosened", message, key=("audit", "deny-licences"))
     if denied := sorted({*new.deny_licences} - {*old.deny_licences}):
         yield Fact("low", "licences-tightened", f"[audit] denies these licences: {', '.join(denied)}")
-    for name in sorted({*old.licences, *new.licences}):
-        was, now = old.licences.get(name), new.licences.get(name)
+    for name, was, now in differing(old.licences, new.licences):
         if now is None:
             yield Fact("low", "licences-tightened", f"[audit] no longer states the licence of {name} (was {was})")
-        elif was != now:
+        else:
             before = f" (was {was})" if was else ""
             message = f"[audit] states that the licence of {name} is {now}{before}"
             yield Fact("medium", "licences-loosened", message, key=("audit", "licences", name))

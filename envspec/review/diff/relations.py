@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from envspec.facts.most_used import names
+from envspec.lock.formats.foreign.side import Side
 from envspec.lock.graph import Graph, Node
 from envspec.lock.model import Lock, LockedTarget, Pin
-from envspec.review.diff.model import Side
 
 
 class Relations:

@@ -11,6 +11,7 @@ from envspec.base.codes import meanings
 from envspec.base.texts import plural
 from envspec.facts.corrections import corrections
 from envspec.facts.most_used import names
+from envspec.lock.formats.foreign.side import Side
 from envspec.lock.model import Lock, LockedTarget, Pin, TargetInputs
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
@@ -26,7 +27,6 @@ from envspec.review.diff.causes import (
     with_torch,
     with_what_follows,
 )
-from envspec.review.diff.foreign.terms import of_terms
 from envspec.review.diff.gpu_meaning import concerns, meaning
 from envspec.review.diff.matching import Match, comparable, match_targets
 from envspec.review.diff.model import (
@@ -34,7 +34,6 @@ from envspec.review.diff.model import (
     ImageChange,
     PackageChange,
     PinChange,
-    Side,
     TargetChange,
     TargetHead,
     selection_sentences,
@@ -63,6 +62,7 @@ from envspec.review.diff.settings import (
     of_pythons,
     of_spec,
     of_target,
+    of_terms,
     python_moves,
 )
 from envspec.rules.case import reason_for
@@ -209,26 +209,21 @@ class Circumstances:
         lines = {*old.dependencies} ^ {*new.dependencies}
         if lines and new.kind == "pip":
             targets = [target for target in (self.old.target(name), self.new.target(name)) if target]
-            if any(_is_stated(target, new) for target in targets):
+            # of a source whose requirements the spec states METADATA isn't asked
+            stated = (find_metadata(target.inputs.metadata, new.name, new.version) for target in targets)
+            if not new.is_wheel and any(one is not None for one in stated):
                 return ()
             markers = Markers(targets[-1].inputs.platform, targets[-1].inputs.full_python)
-            lines = {line for line in lines - _correction_lines(new) if _holds(markers, line)}
-        return tuple(sorted(_describe_lines(old, new, lines)))
+            corrected = corrections().missing_requirements(new.name, new.version, ())
+            lines = {line for line in lines.difference(corrected) if _holds(markers, line)}
+        came = {*new.dependencies}
+        return tuple(sorted(f"requires {line} now" if line in came else f"no longer requires {line}" for line in lines))
 
 
 def _family(name: str, via: Collection[str]) -> str | None:
     """Return the much used package that requires another one, and whose name begins with the same word."""
     word = name.partition("-")[0]
     return next((one for one in via if len(word) > 3 and one.startswith(word) and one in names()), None)
-
-
-def _is_stated(target: LockedTarget, pin: Pin) -> bool:
-    """Say whether the spec states what a source requires: then its METADATA isn't asked."""
-    return not pin.is_wheel and find_metadata(target.inputs.metadata, pin.name, pin.version) is not None
-
-
-def _correction_lines(pin: Pin) -> frozenset[str]:
-    return frozenset(corrections().missing_requirements(pin.name, pin.version, ()))
 
 
 def _machine(lock: Lock, name: str) -> tuple[str | None, ...] | None:
@@ -238,11 +233,6 @@ def _machine(lock: Lock, name: str) -> tuple[str | None, ...] | None:
         return None
     inputs = target.inputs
     return inputs.platform, inputs.python, inputs.glibc, inputs.cuda
-
-
-def _describe_lines(old: Pin, new: Pin, lines: set[str]) -> Iterator[str]:
-    yield from (f"requires {line} now" for line in lines & {*new.dependencies})
-    yield from (f"no longer requires {line}" for line in lines & {*old.dependencies})
 
 
 def _holds(markers: Markers, line: str, extras: tuple[str, ...] = ()) -> bool:
@@ -303,23 +293,19 @@ class _Reviewer:
         return tuple(python_moves(*self.change.pythons)) if self.change.pythons else ()
 
     def _settings(self) -> tuple[Fact, ...]:
-        found: list[tuple[str, Fact]] = []
+        whole: list[Fact] = []
         # a side without targets is no lock yet, and none of its settings has changed
-        if self.change.inputs and self.before.targets and self.after.targets:
-            every = self.shared or ("",)
-            addresses = {name: address for target in self.after for name, address in target.inputs.addresses}
-            found += [(name, fact) for fact in of_spec(*self.change.inputs, addresses) for name in every]
         if self.before.targets and self.after.targets:
-            found += [(name, fact) for fact in of_images(self.change.images) for name in self.shared or ("",)]
-            read = [
-                *(of_corrections(*self.change.corrections) if self.change.corrections else ()),
-                *of_pythons(self._pythons, self._platforms, self._platforms - self._same_python),
-                *of_bases(self.old.lock, self.new.lock),
-            ]
-            found += [(name, fact) for fact in read for name in self.shared or ("",)]
+            if self.change.inputs:
+                addresses = {name: address for target in self.after for name, address in target.inputs.addresses}
+                whole += of_spec(*self.change.inputs, addresses)
+            whole += of_images(self.change.images)
+            whole += of_corrections(*self.change.corrections) if self.change.corrections else ()
+            whole += of_pythons(self._pythons, self._platforms, self._platforms - self._same_python)
+            whole += of_bases(self.old.lock, self.new.lock)
         if self.old.format == self.new.format:
-            terms = of_terms(self.old.terms, self.new.terms)
-            found += [(name, fact) for fact in terms for name in self.shared or ("",)]
+            whole += of_terms(self.old.terms, self.new.terms)
+        found = [(name, fact) for fact in whole for name in self.shared or ("",)]
         if not self.around.are_locks:
             found += [(name, fact) for name in self.shared for fact in self._oldest_python(name)]
         came: list[tuple[str, Fact]] = []
@@ -330,9 +316,8 @@ class _Reviewer:
                 known = [one.inputs for one in self.before]
                 came += [(target.name, fact) for fact in of_new_target(target.new.inputs, known)]
         found += [(name, fact) for name in self.shared for fact in self._lost_extras(name)]
-        moved = [*self._target_rows()]
         return (
-            *moved,
+            *self._target_rows(),
             *merge_facts(found, self.shared or ("",)),
             *merge_facts(came, () if self.shared else self.came),
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from envspec.base.settings import host_of
+from envspec.configuration.settings import host_of
 from envspec.facts.calendar import breaks_below_one, counts_years
 from envspec.facts.cuda_stack import TORCH
 from envspec.facts.most_used import lookalike, names

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,6 +11,9 @@ from msgspec.structs import replace
 from envspec.base import finding
 from envspec.base.texts import few, plural
 from envspec.lock.model import LockedPython
+
+K = TypeVar("K", bound=Any)
+V = TypeVar("V")
 
 # A change's meaning to a reviewer: a sentence, its risk, and the targets where it holds.
 
@@ -55,6 +58,13 @@ def merge_facts(found: Iterable[tuple[str, Fact]], targets: Iterable[str]) -> tu
     """
     facts = finding.merge_targets((replace(fact, targets=(target,)) for target, fact in found), tuple(targets))
     return tuple(sorted(facts, key=lambda fact: RISKS.index(fact.risk)))
+
+
+def differing(old: Mapping[K, V], new: Mapping[K, V]) -> Iterator[tuple[K, V | None, V | None]]:
+    """Yield the keys whose values differ, in their order, with the old and the new value: None where it has none."""
+    for key in sorted({*old, *new}):
+        if old.get(key) != new.get(key):
+            yield key, old.get(key), new.get(key)
 
 
 SHOUTED = frozenset(

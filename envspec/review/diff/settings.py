@@ -10,7 +10,10 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from envspec.lock.inputs import bare_address, same_address
+from envspec.base.texts import few
+from envspec.lock.formats.foreign.side import Terms
+from envspec.lock.formats.foreign.terms import GUARDS, HASHES
+from envspec.lock.inputs import bare_address, normal_address, same_address
 from envspec.lock.inventory import sentence
 from envspec.lock.model import Lock, LockedCorrection, LockedPython, Pin, SpecInputs, TargetInputs
 from envspec.packages.names import channel_name, conda_name, requirement_name
@@ -18,7 +21,7 @@ from envspec.packages.version_numbers import numbers, numbers_in
 from envspec.review.diff.jump import jump
 from envspec.review.diff.model import ImageChange
 from envspec.review.diff.of_specs import moved_address
-from envspec.review.diff.rows import Fact, PythonMove, Risk
+from envspec.review.diff.rows import Fact, PythonMove, Risk, differing
 from envspec.spec.model import NewerFor
 from envspec.spec.newer import is_weaker
 
@@ -43,31 +46,24 @@ def of_spec(old: SpecInputs, new: SpecInputs, addresses: Mapping[str, str]) -> I
         yield Fact("medium", "allow-source-added", message, key=("pip", "allow-source"))
     if went:
         yield Fact("low", "allow-source-removed", f"{', '.join(went)} may no longer be built from source")
-    for name in sorted({*old.sources, *new.sources}):
-        was, now = old.sources.get(name), new.sources.get(name)
-        if was is not None and now is None:
+    for name, was, now in differing(old.sources, new.sources):
+        if now is None:
             message = f"{name} is no longer tied to the index {was}: any index may supply it"
             yield Fact("high", "source-removed", message, key=("pip", "sources", name))
-        elif was != now:
-            address = f" ({addresses[now]})" if now is not None and now in addresses else ""
+        else:
+            address = f" ({addresses[now]})" if now in addresses else ""
             instead = f", no longer from {was}" if was else "; before, the spec tied it to none"
             message = f"{name} comes from the index {now}{address} alone from now on{instead}"
             yield Fact("medium", "source-changed", message, key=("pip", "sources", name))
-    if old.channels != new.channels:
-        yield from _channels(old.channels, new.channels)
-    if old.without_corrections != new.without_corrections:
-        came, went = _between(old.without_corrections, new.without_corrections)
-        if came:
-            message = (
-                f"the spec switches off envspec's {_corrections(came)}: versions may meet that don't work together"
-            )
+    yield from _channels(old.channels, new.channels)
+    came, went = _between(old.without_corrections, new.without_corrections)
+    for names in filter(None, (came, went)):
+        listed = f"envspec's correction{'s' * (len(names) != 1)} {', '.join(names)}"
+        if names is came:
+            message = f"the spec switches off {listed}: versions may meet that don't work together"
             yield Fact("medium", "corrections-changed", message, key=("pip", "without-corrections"))
-        if went:
-            yield Fact("low", "corrections-changed", f"the spec no longer switches off envspec's {_corrections(went)}")
-
-
-def _corrections(names: Collection[str]) -> str:
-    return f"correction{'s' * (len(names) != 1)} {', '.join(names)}"
+        else:
+            yield Fact("low", "corrections-changed", f"the spec no longer switches off {listed}")
 
 
 def _channels(old: Iterable[str], new: Iterable[str]) -> Iterator[Fact]:
@@ -133,8 +129,7 @@ def _terms(one: NewerFor) -> str:
 def _metadata(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
     """Yield what the spec states of sources now: a person's word, which nothing proves."""
     before, after = ({one.title: one.dependencies for one in side.metadata} for side in (old, new))
-    for title in sorted({*before, *after}):
-        was, now = before.get(title), after.get(title)
+    for title, was, now in differing(before, after):
         if now is None:
             yield Fact("low", "metadata-removed", f"the spec no longer states what {title} requires")
         elif was != now:
@@ -198,14 +193,15 @@ def _moved_addresses(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
 
 def of_new_target(new: TargetInputs, others: Collection[TargetInputs]) -> Iterator[Fact]:
     """Yield what a person's word decides for a target that came, where none of the targets there were has it."""
-    for one in (
-        Fact("medium", "inspect-changed", _UNREAD, key=("pip", "inspect")) if not new.inspect else None,
+    known = {fact for other in others for fact in of_new_target(other, ())}
+    for fact in (
+        *((Fact("medium", "inspect-changed", _UNREAD, key=("pip", "inspect")),) if not new.inspect else ()),
         *_metadata(replace(new, metadata=()), new),
         *_overrides({}, dict(new.overrides)),
         *_acceptance_changes({}, dict(new.accept)),
     ):
-        if one is not None and not any(one in tuple(of_new_target(other, ())) for other in others):
-            yield one
+        if fact not in known:
+            yield fact
 
 
 def _constraints(old: Iterable[str], new: Iterable[str]) -> Iterator[Fact]:
@@ -217,22 +213,19 @@ def _constraints(old: Iterable[str], new: Iterable[str]) -> Iterator[Fact]:
 
 
 def _overrides(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
-    for text in sorted({*old, *new}):
-        if text not in new:
+    for text, was, now in differing(old, new):
+        if now is None:
             yield Fact("low", "override-removed", f"{text} no longer overrides what packages require")
-        elif text not in old:
-            message = f"{text} overrides what packages require, because {new[text]}"
+        elif was is None:
+            message = f"{text} overrides what packages require, because {now}"
             yield Fact("medium", "override-added", message, key=("pip", "overrides"))
-        elif old[text] != new[text]:
-            message = f"{text} overrides what packages require, now because {new[text]} (was {old[text]})"
+        else:
+            message = f"{text} overrides what packages require, now because {now} (was {was})"
             yield Fact("medium", "override-changed", message, key=("pip", "overrides"))
 
 
 def _pages(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
-    for name in sorted({*old, *new}):
-        was, now = old.get(name), new.get(name)
-        if was == now:
-            continue
+    for name, was, now in differing(old, new):
         if was is None:
             message = f"the flat page {name} is new: files may come from {now}"
         elif now is None:
@@ -243,14 +236,14 @@ def _pages(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
 
 
 def _acceptance_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
-    for code in sorted({*old, *new}):
-        if code not in new:
+    for code, was, now in differing(old, new):
+        if now is None:
             yield Fact("low", "accept-removed", f"the finding {code} is no longer accepted")
-        elif code not in old:
-            message = f"the finding {code} is accepted, because {new[code]}"
+        elif was is None:
+            message = f"the finding {code} is accepted, because {now}"
             yield Fact("medium", "accept-added", message, key=("pip", "accept", *code.split(":")))
-        elif old[code] != new[code]:
-            message = f"the finding {code} is accepted, now because {new[code]} (was {old[code]})"
+        else:
+            message = f"the finding {code} is accepted, now because {now} (was {was})"
             yield Fact("medium", "accept-changed", message, key=("pip", "accept", *code.split(":")))
 
 
@@ -270,7 +263,8 @@ def of_signatures(old: str | None, new: str | None) -> Iterator[Fact]:
 def of_allowed_signers(old: str | None, new: str | None, name: str) -> Iterator[Fact]:
     """Yield the keys that may sign locks from now on and those that no longer may, by two revisions of an
     allowed_signers file (ssh-keygen(1)) of that name."""
-    before, after = (tuple(map(_signer, _signer_lines(text or ""))) for text in (old, new))
+    lines = ([line.strip() for line in (text or "").splitlines()] for text in (old, new))
+    before, after = ([_signer(line) for line in side if line and not line.startswith("#")] for side in lines)
     if old is not None and new is None:
         yield Fact("medium", "signers-allowed", f"{name} is gone: it said who may sign locks")
         return
@@ -279,10 +273,6 @@ def of_allowed_signers(old: str | None, new: str | None, name: str) -> Iterator[
         yield Fact("medium", "signers-allowed", f"{name} lets {one} sign locks from now on")
     for one in went:
         yield Fact("low", "signers-refused", f"{name} no longer lets {one} sign locks")
-
-
-def _signer_lines(text: str) -> Iterator[str]:
-    return (line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#"))
 
 
 def _signer(line: str) -> str:
@@ -332,20 +322,18 @@ def of_bases(old: Lock, new: Lock) -> Iterator[Fact]:
 
 def of_corrections(old: Collection[LockedCorrection], new: Collection[LockedCorrection]) -> Iterator[Fact]:
     """Yield the corrections read from wheels that came and went: they bound what the lock holds."""
-    for one in sorted({*old, *new}):
-        if one not in old:
-            message = f"{one.package} {one.version} needs {one.constraint}: {one.reason}"
-            yield Fact("low", "correction-added", message)
-        elif one not in new:
-            yield Fact("low", "correction-removed", f"{one.package} {one.version} no longer bounds {one.constraint}")
+    for one in sorted({*old} ^ {*new}):
+        release = f"{one.package} {one.version}"
+        if one in new:
+            yield Fact("low", "correction-added", f"{release} needs {one.constraint}: {one.reason}")
+        else:
+            yield Fact("low", "correction-removed", f"{release} no longer bounds {one.constraint}")
 
 
 def python_moves(old: Collection[LockedPython], new: Collection[LockedPython]) -> Iterator[PythonMove]:
     """Yield the builds of Python that came, went or are others now, by platform."""
     before, after = ({one.platform: one for one in side} for side in (old, new))
-    for platform in sorted({*before, *after}):
-        if before.get(platform) != after.get(platform):
-            yield PythonMove(platform, before.get(platform), after.get(platform))
+    return (PythonMove(*move) for move in differing(before, after))
 
 
 def of_pythons(moves: Iterable[PythonMove], platforms: Collection[str], reworded: Collection[str]) -> Iterator[Fact]:
@@ -424,3 +412,45 @@ def _key_in(content: bytes) -> str | None:
             digest = hashlib.sha256(blob[14 : 14 + length]).digest()
             return f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
     return None
+
+
+def of_terms(old: Terms, new: Terms) -> Iterator[Fact]:
+    """Yield what changed between the terms of two files of one format."""
+    before, after = (_addresses_by_name(side) for side in (old, new))
+    for name in sorted({*before, *after}):
+        was, now = before.get(name, {}), after.get(name, {})
+        came, went = ([now[key] for key in now.keys() - was.keys()], [was[key] for key in was.keys() - now.keys()])
+        if came and was:
+            moved = f"{', '.join(sorted(went or was.values()))} -> {', '.join(sorted(came))}"
+            message = f"{name} is at another address: {moved}. Its files come from there now"
+            yield Fact("high", "index-address-changed", message)
+        elif came and name.startswith("--"):
+            yield Fact("high", "index-added", f"{name} is new: files may come from {', '.join(sorted(came))}")
+        elif went and name.startswith("--"):
+            yield Fact("medium", "index-removed", f"{name} is gone: {', '.join(sorted(went))}")
+    for name, before_value, value in differing(dict(old.guards), dict(new.guards)):
+        if value is None:
+            yield Fact("medium", "options-changed", f"{name} {before_value}".rstrip() + " is gone from the file")
+        else:
+            # a later day is how time goes by
+            routine = name == "exclude-newer" or (before_value is None and name in (*GUARDS, HASHES))
+            change = f"{name} {value}".rstrip() + (" is new" if before_value is None else f" (was {before_value})")
+            yield Fact("low" if routine else "medium", "options-changed", f"the file's options: {change}")
+    loosened, tightened = _between(old.loose, new.loose)
+    for option in loosened:
+        yield Fact("medium", "options-changed", f"the file has {option} from now on, which checks less")
+    for option in tightened:
+        yield Fact("low", "options-changed", f"the file no longer has {option}")
+    # of hashes of which none stayed the package's row tells
+    more = [name for name, was in old.hashes.items() if was and was < new.hashes.get(name, frozenset())]
+    if more:
+        message = f"{few(more)}: more files of the same version are accepted. See that the index publishes them"
+        yield Fact("medium", "hashes-added", message)
+
+
+def _addresses_by_name(terms: Terms) -> dict[str, dict[str, str]]:
+    """Give the addresses of each name, as messages show them, by their one spelling."""
+    found: dict[str, dict[str, str]] = {}
+    for name, address in terms.addresses:
+        found.setdefault(name, {})[normal_address(address)] = bare_address(address)
+    return found

@@ -1,7 +1,7 @@
 """Two branches' locks as one, by package: where git's own merge by lines leaves a conflict.
 
-Nothing is given up: of what both sides changed in different ways the newer counts, and is named. The result is what
-`envspec lock` begins with; it may contradict itself as any lock that git merged, and is judged like one.
+No change is given up: where both sides changed a value differently, the newer counts, and the merge names it. `envspec
+lock` begins with the result, which may contradict itself like any lock that git merged, and is judged like one.
 
 Why it is so: docs/design/13-merging-locks.md.
 """
@@ -53,17 +53,18 @@ class Merged(Struct, frozen=True):
 
 
 def merge(base: Lock | None, ours: Lock, theirs: Lock) -> Merged:
-    """Merge the changes of both sides since `base`; None is a base without a lock. A target that one side removed is
-    gone, and so is a package that nothing requires any more; anything else that one side removed and the other changed
-    stays, and is a conflict; in a target that one side moved to another CUDA, Python or platform, that side's counts. A
-    target that one side gave another name has that name on the other side too, and one that a side made follows what
-    the other changed in all."""
+    """Merge the changes of both sides since `base`; None is a base without a lock. A target that one side removed goes,
+    and so does a package that nothing requires any more. Anything else that one side removed and the other changed
+    stays, and is a conflict. In a target that one side moved to another CUDA, Python or platform, that side counts. A
+    target that one side renamed has its new name on the other side too. A side's new target follows the other side's
+    changes of all targets."""
     if base is not None:
         names = _new_names(base, theirs) | _new_names(base, ours)
         base, ours, theirs = (_rename_targets(lock, names) for lock in (base, ours, theirs))
-    was, one, another = (_entries(lock) if lock else {} for lock in (base, ours, theirs))
-    mine, other = _bring_to_new_targets(was, one, another), _bring_to_new_targets(was, another, one)
-    gone = {key[0] for key in was if key[1] == _TARGET and not (key in mine and key in other)}
+    base_entries, our_entries, their_entries = (_entries(lock) if lock else {} for lock in (base, ours, theirs))
+    mine = _bring_to_new_targets(base_entries, our_entries, their_entries)
+    other = _bring_to_new_targets(base_entries, their_entries, our_entries)
+    gone = {key[0] for key in base_entries if key[1] == _TARGET and not (key in mine and key in other)}
     merged: dict[_Key, Any] = {}
     removed: dict[_Key, Pin] = {}
     conflicts: dict[str, list[str]] = {}
@@ -71,27 +72,27 @@ def merge(base: Lock | None, ours: Lock, theirs: Lock) -> Merged:
         sides = mine.get(key), other.get(key)
         if key[0] in gone:
             continue
-        if sides[0] == sides[1] or sides[1] == was.get(key):
+        if sides[0] == sides[1] or sides[1] == base_entries.get(key):
             merged[key] = sides[0]
-        elif sides[0] == was.get(key):
+        elif sides[0] == base_entries.get(key):
             merged[key] = sides[1]
         elif _same_but_for_code(*sides):
             merged[key] = max(
-                filter(None, sides), key=lambda one: (bool(one.code), REST_UNREAD not in one.code, one.code)
+                filter(None, sides), key=lambda pin: (bool(pin.code), REST_UNREAD not in pin.code, pin.code)
             )
         elif None in sides and key[1] in _REQUIRING:
             removed[key] = next(filter(None, sides))
-        elif (solved := _find_moved_side(key[0], was, mine, other)) is not None and key[1] in _REQUIRING:
+        elif (solved := _find_moved_side(key[0], base_entries, mine, other)) is not None and key[1] in _REQUIRING:
             merged[key] = solved.get(key)
         else:
             merged[key] = _newer(key, *sides)
             if key[1] not in _OF_THE_LATER:
                 conflicts.setdefault(_describe(key, *sides), []).append(key[0])
-    wanted = {one for key, value in merged.items() for one in _requires(key, value)}
-    merged |= {key: pin for key, pin in removed.items() if key in wanted}
+    required = {package for key, value in merged.items() for package in _requires(key, value)}
+    merged |= {key: pin for key, pin in removed.items() if key in required}
     lock = _lock(ours.name, {key: merged[key] for key in sorted(merged) if merged[key] is not None})
-    told = (MergeConflict(text, tuple(filter(None, targets))) for text, targets in conflicts.items())
-    return Merged(lock.with_python_versions(), tuple(told))
+    merge_conflicts = (MergeConflict(text, tuple(filter(None, targets))) for text, targets in conflicts.items())
+    return Merged(lock.with_python_versions(), tuple(merge_conflicts))
 
 
 _Key = tuple[str, ...]
@@ -100,39 +101,37 @@ _Entries = Mapping[_Key, Any]
 
 
 def _find_moved_side(target: str, was: _Entries, mine: _Entries, other: _Entries) -> _Entries | None:
-    """Find the one side that moved a target to another machine: what both changed is right there as that side has
-    it."""
+    """Find the one side that moved a target to another machine: of changes on both sides, that side's are right."""
     fields = [(target, name) for name in ("platform", "cuda", "python")]
     moved = [side for side in (mine, other) if any(side.get(key) != was.get(key) for key in fields)]
     return moved[0] if len(moved) == 1 else None
 
 
 def _bring_to_new_targets(was: _Entries, side: _Entries, other: _Entries) -> _Entries:
-    """Give a side whose new targets have the other side's changes of the whole spec: an entry moves where it moved
-    alike in all targets that had it alike, other than those that the other side moved to another machine."""
-    before, now, after = ({key[0] for key in one if key[1] == _TARGET} for one in (was, side, other))
-    stood = [one for one in before & after if all(was.get((one, at)) == other.get((one, at)) for at in _MACHINE)]
-    found = dict(side)
+    """Apply the other side's changes of the whole spec to a side's new targets. An entry changes where it changed alike
+    in all targets that had it alike; targets that the other side moved to another machine don't count."""
+    before, now, after = ({key[0] for key in entries if key[1] == _TARGET} for entries in (was, side, other))
+    stood = [name for name in before & after if all(was.get((name, at)) == other.get((name, at)) for at in _MACHINE)]
+    updated = dict(side)
     rest = {key[1:] for key in (*was, *other) if key[0] in stood and key[1] not in _OF_ONE_TARGET}
     for target, what in product(now - before - after, rest):
         key = (target, *what)
-        moved = [other.get((one, *what)) for one in stood if was.get((one, *what)) == side.get(key)]
-        if moved and all(one == moved[0] for one in moved):
-            found[key] = moved[0]
-    return found
+        moved = [other.get((name, *what)) for name in stood if was.get((name, *what)) == side.get(key)]
+        if moved and all(value == moved[0] for value in moved):
+            updated[key] = moved[0]
+    return updated
 
 
 def _new_names(base: Lock, side: Lock) -> dict[str, str]:
-    """Find the targets of `base` that a side has under another name: the one that went and the one that came are solved
-    from the same."""
+    """Find the targets of `base` that a side has under another name: the lost and the new target have equal inputs."""
     went = [target for target in base if side.target(target.name) is None]
     came = [target for target in side if base.target(target.name) is None]
-    found = {}
+    names = {}
     for old in went:
         same = [new.name for new in came if new.inputs == old.inputs]
         if len(same) == 1 and sum(other.inputs == old.inputs for other in went) == 1:
-            found[old.name] = same[0]
-    return found
+            names[old.name] = same[0]
+    return names
 
 
 def _rename_targets(lock: Lock, names: Mapping[str, str]) -> Lock:
@@ -169,31 +168,31 @@ _NAMES: Mapping[str, Callable[[Any], str]] = {
 
 
 def _entries(lock: Lock) -> dict[_Key, Any]:
-    found: dict[_Key, Any] = {}
+    entries: dict[_Key, Any] = {}
     parts: list[tuple[str, SpecInputs | TargetInputs]] = [(target.name, target.inputs) for target in lock]
     for owner, part in (("", lock.inputs), *parts):
         for field in fields(part):
-            found.update(_field_entries(owner, field.name, getattr(part, field.name)))
+            entries.update(_field_entries(owner, field.name, getattr(part, field.name)))
     for name in ("images", "pythons", "corrections", "bases"):
-        found.update(_field_entries("", name, getattr(lock, name)))
+        entries.update(_field_entries("", name, getattr(lock, name)))
     for target in lock:
-        found[target.name, _TARGET] = True
-        found[target.name, "architectures"] = target.architectures
-        found[target.name, "driver_floor"] = target.driver_floor
+        entries[target.name, _TARGET] = True
+        entries[target.name, "architectures"] = target.architectures
+        entries[target.name, "driver_floor"] = target.driver_floor
         for pin in target.pins:
-            found[target.name, pin.kind, pin.name] = replace(pin, direct=False)
+            entries[target.name, pin.kind, pin.name] = replace(pin, direct=False)
             if pin.direct:
-                found[target.name, _DIRECT, pin.kind, pin.name] = True
-    return found
+                entries[target.name, _DIRECT, pin.kind, pin.name] = True
+    return entries
 
 
 def _field_entries(owner: str, name: str, value: Any) -> Iterator[tuple[_Key, Any]]:
     if isinstance(value, Mapping):
-        yield from (((owner, name, key), item) for key, item in value.items())
+        yield from (((owner, name, key), member) for key, member in value.items())
     elif name in _NAMES:
         groups: dict[str, tuple[Any, ...]] = {}
-        for one in value:
-            groups[_NAMES[name](one)] = (*groups.get(_NAMES[name](one), ()), one)
+        for member in value:
+            groups[_NAMES[name](member)] = (*groups.get(_NAMES[name](member), ()), member)
         yield from (((owner, name, key), group) for key, group in groups.items())
     else:
         yield (owner, name), value
@@ -209,12 +208,12 @@ def _requires(key: _Key, value: Any) -> Iterator[_Key]:
 
 def _lock(name: str, entries: Mapping[_Key, Any]) -> Lock:
     def items(owner: str, field: str) -> tuple[Any, ...]:
-        found = [one for key, group in entries.items() if key[:2] == (owner, field) for one in group]
-        return tuple(found if field in ("images", "pythons", "bases") else sorted(found))
+        members = [member for key, group in entries.items() if key[:2] == (owner, field) for member in group]
+        return tuple(members if field in ("images", "pythons", "bases") else sorted(members))
 
     def inputs(owner: str, kind: type[_Part]) -> _Part:
-        values: dict[str, Any] = {one.name: entries.get((owner, one.name)) for one in fields(kind)}
-        values |= {one: items(owner, one) for one in values if one in _NAMES}
+        values: dict[str, Any] = {field.name: entries.get((owner, field.name)) for field in fields(kind)}
+        values |= {field_name: items(owner, field_name) for field_name in values if field_name in _NAMES}
         if "sources" in values:
             values["sources"] = {key[2]: value for key, value in entries.items() if key[:2] == ("", "sources")}
         return kind(**values)
@@ -236,37 +235,38 @@ def _lock(name: str, entries: Mapping[_Key, Any]) -> Lock:
         )
         for owner in (key[0] for key in entries if key[1] == _TARGET)
     )
-    images, corrections, pythons, bases = (items("", one) for one in ("images", "corrections", "pythons", "bases"))
+    images, corrections, pythons, bases = (items("", part) for part in ("images", "corrections", "pythons", "bases"))
     every = [pin for target in targets for pin in target.pins]
-    corrections = tuple(one for one in corrections if any(map(one.is_of, every)))
+    corrections = tuple(correction for correction in corrections if any(map(correction.is_of, every)))
     return Lock(name, inputs("", SpecInputs), targets, images, corrections, pythons, bases)
 
 
 _Part = TypeVar("_Part", SpecInputs, TargetInputs)
 
 
-def _same_but_for_code(one: Any, other: Any) -> bool:
-    """Say whether two sides are the same pin, of whose wheel they read more or less."""
-    return isinstance(one, Pin) and isinstance(other, Pin) and replace(one, code=other.code) == other
+def _same_but_for_code(ours: Any, theirs: Any) -> bool:
+    """Return whether two sides are the same pin, apart from how much of its wheel was read."""
+    return isinstance(ours, Pin) and isinstance(theirs, Pin) and replace(ours, code=theirs.code) == theirs
 
 
 def _newer(key: _Key, ours: Any, theirs: Any) -> Any:
-    """Take the newer of two sides, or the one that is there; of what has no order, the same whichever is ours."""
+    """Return the newer of two sides, or the only one. Values without an order give the same result whichever side is
+    ours."""
     if key[1] == "images":
         return None  # the registry is asked again
-    one, other = sorted((ours, theirs), key=lambda side: (side is not None, _age(side), repr(side)))
-    return one if isinstance(one, Pin) and isinstance(other, Pin) and _is_older(other, one) else other
+    first, second = sorted((ours, theirs), key=lambda side: (side is not None, _age(side), repr(side)))
+    return first if isinstance(first, Pin) and isinstance(second, Pin) and _is_older(second, first) else second
 
 
-def _is_older(one: Pin, than: Pin) -> bool:
-    if one.kind == "conda":
-        return conda.compare(one.version, than.version) < 0
-    return is_older(one.version, than.version)
+def _is_older(pin: Pin, than: Pin) -> bool:
+    if pin.kind == "conda":
+        return conda.compare(pin.version, than.version) < 0
+    return is_older(pin.version, than.version)
 
 
 def _age(side: Any) -> tuple[object, ...]:
-    one = side[0] if isinstance(side, tuple) and side else None
-    return (numbers_in(one.version), one.build) if isinstance(one, LockedPython) else ()
+    python = side[0] if isinstance(side, tuple) and side else None
+    return (numbers_in(python.version), python.build) if isinstance(python, LockedPython) else ()
 
 
 def _describe(key: _Key, ours: Any, theirs: Any) -> str:

@@ -50,8 +50,8 @@ def run_git(
 
 
 def _refuse_odd(place: Path) -> None:
-    """Raise NotPlain for what git would wait for. Its objects aren't looked at, of which a repository may have any
-    number."""
+    """Raise NotPlain for a file that git would wait for. Objects don't count: a repository may have any number of
+    them."""
     for folder, folders, files in os.walk(place):
         folders[:] = [name for name in folders if name != "objects"]
         for name in files:
@@ -61,8 +61,8 @@ def _refuse_odd(place: Path) -> None:
 
 def git_error(ran: subprocess.CompletedProcess[bytes]) -> str:
     """Return why git failed: the first line of its message."""
-    said = ran.stderr.decode(errors="replace").strip().split("\n")[0]
-    return said.removeprefix("fatal: ").strip() or f"exit code {ran.returncode}"
+    message = ran.stderr.decode(errors="replace").strip().split("\n")[0]
+    return message.removeprefix("fatal: ").strip() or f"exit code {ran.returncode}"
 
 
 def git_output(arguments: Sequence[str], folder: Path, *, allowed: Sequence[int] = (0,)) -> str:

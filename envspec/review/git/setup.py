@@ -78,12 +78,12 @@ def old_drivers(folder: Path) -> dict[str, str]:
     """Find drivers that `python -m` starts, as earlier versions wrote them: Python then imports what lies in the folder
     that git runs in. Gives the files of git's configuration that have one, each with the command that mends it; none
     where git can't tell. Raises ToolError without git."""
-    asked = ["config", "--show-scope", "--show-origin", "-z", "--get-regexp", rf"^(diff|merge)\.{_DRIVER}\."]
-    told = run_git(asked, folder).stdout.decode(errors="surrogateescape").split("\0")
+    arguments = ["config", "--show-scope", "--show-origin", "-z", "--get-regexp", rf"^(diff|merge)\.{_DRIVER}\."]
+    values = run_git(arguments, folder).stdout.decode(errors="surrogateescape").split("\0")
     # of several values in a file the last one counts; one that another file overrides here counts elsewhere
     settings = {
         (origin, text.partition("\n")[0]): (scope, text)
-        for scope, origin, text in zip(told[::3], told[1::3], told[2::3], strict=False)
+        for scope, origin, text in zip(values[::3], values[1::3], values[2::3], strict=False)
     }
     return {
         origin.removeprefix("file:"): "envspec git-setup" if scope == "local" else "envspec git-setup --global"

@@ -28,9 +28,15 @@ def readable(lock: Lock) -> str:
     out.extend(f"allow-source {name}\n" for name in sorted(shared.allow_source))
     out.extend(f"without-correction {name}\n" for name in sorted(shared.without_corrections))
     out.extend(f"source {package} {index}\n" for package, index in sorted(shared.sources.items()))
-    out.extend(f"correction {one.package} {one.version} {one.constraint}\n" for one in lock.corrections)
+    out.extend(
+        f"correction {correction.package} {correction.version} {correction.constraint}\n"
+        for correction in lock.corrections
+    )
     out.extend(f"image {image.name}  {image.digest[: len('sha256:') + HASH_DIGITS]}\n" for image in lock.images)
-    out.extend(f"python {one.platform} {one.version}  {one.file}  {one.sha256[:HASH_DIGITS]}\n" for one in lock.pythons)
+    out.extend(
+        f"python {python.platform} {python.version}  {python.file}  {python.sha256[:HASH_DIGITS]}\n"
+        for python in lock.pythons
+    )
     out.append("\n")
     out.extend(f"target {_target(target)}\n" for target in lock)
     out.append("\n")
@@ -38,8 +44,8 @@ def readable(lock: Lock) -> str:
     out.extend(_requirements(lock, "requires-conda", lambda inputs: inputs.conda_requirements))
     out.extend(_requirements(lock, "constraint", lambda inputs: inputs.constraints))
     out.extend(_requirements(lock, "override", lambda inputs: list(map(_with_reason, inputs.overrides))))
-    out.extend(_requirements(lock, "find-links", lambda inputs: [" ".join(one) for one in inputs.find_links]))
-    out.extend(_requirements(lock, "address", lambda inputs: [" ".join(one) for one in inputs.addresses]))
+    out.extend(_requirements(lock, "find-links", lambda inputs: [" ".join(link) for link in inputs.find_links]))
+    out.extend(_requirements(lock, "address", lambda inputs: [" ".join(pair) for pair in inputs.addresses]))
     out.extend(_requirements(lock, "metadata", lambda inputs: list(map(_metadata_line, inputs.metadata))))
     out.extend(_requirements(lock, "accept", lambda inputs: list(map(_with_reason, inputs.accept))))
     out.append("\n")
@@ -69,12 +75,12 @@ def _requirements(lock: Lock, word: str, of: Callable[[TargetInputs], Sequence[s
     return [f"{word} {text}{_where(lock, names)}\n" for text, names in sorted(holders.items())]
 
 
-def _metadata_line(one: StatedMetadata) -> str:
-    return f"{one.title} requires {', '.join(one.dependencies)}"
+def _metadata_line(metadata: StatedMetadata) -> str:
+    return f"{metadata.title} requires {', '.join(metadata.dependencies)}"
 
 
-def _with_reason(one: tuple[str, str]) -> str:
-    return f"{one[0]}  because {one[1]}"
+def _with_reason(pair: tuple[str, str]) -> str:
+    return f"{pair[0]}  because {pair[1]}"
 
 
 def _packages(lock: Lock) -> list[str]:

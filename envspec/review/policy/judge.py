@@ -28,7 +28,7 @@ from envspec.spec.newer import moment_of
 
 
 def rules(policy: Policy) -> tuple[tuple[str, str], ...]:
-    """Each demand: its key, and a sentence."""
+    """List each demand: its key, and a sentence."""
     return tuple(_rules(policy))
 
 
@@ -88,9 +88,9 @@ _BUILD, _OWN, _FROM = "[sources] allow", "[sources] own-projects", "[sources] fr
 AGE, _EXCEPT = "[releases] minimum-age", "[releases] exceptions"
 
 
-def _breach(code: str, key: str, said: str, targets: tuple[str, ...] = (), package: str | None = None) -> Finding:
+def _breach(code: str, key: str, message: str, targets: tuple[str, ...] = (), package: str | None = None) -> Finding:
     """Make the finding that a key of the policy forbids something."""
-    return Finding("error", code, f"{said} ({key} of the site's policy)", key=key, targets=targets, package=package)
+    return Finding("error", code, f"{message} ({key} of the site's policy)", key=key, targets=targets, package=package)
 
 
 def judge_spec(policy: Policy, spec: Spec) -> tuple[Finding, ...]:
@@ -99,23 +99,23 @@ def judge_spec(policy: Policy, spec: Spec) -> tuple[Finding, ...]:
 
 
 def judge_lock(policy: Policy, lock: Lock) -> tuple[Finding, ...]:
-    """Judge a lock's content by the policy. Where its named indexes and channels are is the spec's word:
-    `judge_spec`."""
+    """Judge a lock's content by the policy. The spec has the addresses of its indexes and channels, which `judge_spec`
+    judges."""
     return merge_targets(
         breach for target in lock for pin in target.pins for breach in _of_pin(policy, target.name, pin)
     )
 
 
 def judge_use(policy: Policy, unsigned: Finding | None) -> tuple[Finding, ...]:
-    """What is demanded of a lock before it is used: a signature (`unsigned` says why this lock has none of the policy's
-    signers), and what this envspec can't check: it refuses then, rather than to ignore it."""
-    found = []
+    """Judge a lock before it is used: it needs a signature (`unsigned` says why this lock has none of the policy's
+    signers). envspec refuses a demand that it can't check."""
+    findings = []
     if policy.signers and unsigned is not None:
-        found.append(_breach(unsigned.code, "[signatures] signers", unsigned.message))
+        findings.append(_breach(unsigned.code, "[signatures] signers", unsigned.message))
     if policy.proof not in (None, RUNGS[0]):
-        said = f"a target must be proved as far as {policy.proof!r}, and this envspec can't tell yet"
-        found.append(_breach("proof-unchecked", "[proof] required", said))
-    return tuple(found)
+        message = f"a target must be proved as far as {policy.proof!r}, and this envspec can't tell yet"
+        findings.append(_breach("proof-unchecked", "[proof] required", message))
+    return tuple(findings)
 
 
 def judge_builds(policy: Policy, names: Iterable[str]) -> tuple[Finding, ...]:
@@ -131,33 +131,33 @@ def judge_addresses(
     policy: Policy, used: Mapping[str, str | None], mirrors: Mapping[str, str] = _NO_MIRRORS
 ) -> tuple[Finding, ...]:
     """Judge the addresses at which this machine asks the indexes: name → address, None for where envspec or uv would
-    ask by itself. `mirrors` are the site's own of indexes that are allowed, which so needn't be named twice."""
-    found = []
+    ask by itself. `mirrors` are the site's own mirrors of allowed indexes."""
+    findings = []
     for name, address in used.items():
-        said = f"{name} is asked at {redact(address)}" if address else f"{name} is asked where uv or conda has it"
+        usage = f"{name} is asked at {redact(address)}" if address else f"{name} is asked where uv or conda has it"
         place = policy.places.get(name) or policy.places.get(name.partition("/")[0])
         if place is not None:
             if address is None or not is_within(address, place):
-                found.append(_breach("index-elsewhere", _AT, f"{said}, and has to be at {redact(place)}"))
+                findings.append(_breach("index-elsewhere", _AT, f"{usage}, and has to be at {redact(place)}"))
         elif address is not None and not policy.allows_address(address):
             if name in mirrors and is_within(address, mirrors[name]):
                 continue
-            found.append(_breach("index-forbidden", _INDEXES, f"{said}, which isn't allowed"))
-    return tuple(found)
+            findings.append(_breach("index-forbidden", _INDEXES, f"{usage}, which isn't allowed"))
+    return tuple(findings)
 
 
 def judge_ages(
     policy: Policy, lock: Lock, uploaded: Mapping[tuple[str, str], str | None], now: datetime
 ) -> tuple[Finding, ...]:
-    """Judge the files that are too young, or don't say how old they are. `uploaded` is when files came (RFC 3339),
-    by index and file name."""
+    """Judge the files that are too young, or have no publication date. `uploaded` is when files came (RFC 3339), by
+    index and file name."""
     if policy.minimum_age is None:
         return ()
     return merge_targets(_of_age(policy, policy.minimum_age, lock, uploaded, now))
 
 
 def not_after(age: timedelta, now: datetime) -> str:
-    """The moment that nothing newer may be resolved than, for a minimum age, RFC 3339 in UTC."""
+    """Return the moment after which no release counts, for a minimum age: RFC 3339 in UTC."""
     return (now - age).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -177,19 +177,23 @@ def _of_spec(policy: Policy, spec: Spec) -> Iterator[Finding]:
     builds = spec.asked_project is not None and (spec.project is None or spec.project.build_requires is not None)
     if builds and not policy.own_projects:
         yield _breach("source-forbidden", _OWN, "its own project may not be built")
-    for one in spec.newer_for:
-        if not policy.allows_exception(spec.index_addresses.get(one.name) if one.of_index else one.name):
-            what = f"the index {one.name}" if one.of_index else one.name
-            said = f"exclude-newer has to hold for {what} too"
-            yield _breach("exception-forbidden", _EXCEPT, said, package=None if one.of_index else one.name)
+    for exception in spec.newer_for:
+        if not policy.allows_exception(
+            spec.index_addresses.get(exception.name) if exception.of_index else exception.name
+        ):
+            what = f"the index {exception.name}" if exception.of_index else exception.name
+            message = f"exclude-newer has to hold for {what} too"
+            yield _breach(
+                "exception-forbidden", _EXCEPT, message, package=None if exception.of_index else exception.name
+            )
     for target in spec.targets:
         for located in (*spec.pip_dependencies(target), *spec.pip_terms(target).overrides):
             if "@" not in located.text:
                 continue
-            asked = parse_requirement(located.text)
-            if asked.url and not policy.allows_origin(asked.url):
-                said = f"{redact(located.text)} names an address that isn't allowed"
-                yield _breach("origin-forbidden", _FROM, said, (target.name,), canonical_name(asked.name))
+            requirement = parse_requirement(located.text)
+            if requirement.url and not policy.allows_origin(requirement.url):
+                message = f"{redact(located.text)} names an address that isn't allowed"
+                yield _breach("origin-forbidden", _FROM, message, (target.name,), canonical_name(requirement.name))
 
 
 def _of_pin(policy: Policy, target: str, pin: Pin) -> Iterator[Finding]:
@@ -208,7 +212,7 @@ def _of_pin(policy: Policy, target: str, pin: Pin) -> Iterator[Finding]:
 
 
 def _is_public(pin: Pin) -> bool:
-    """Whether its index is one that no spec gives an address."""
+    """Return whether no spec gives the address of a pin's index."""
     return pin.kind == "pip" and (pin.index == "pypi" or pin.index.startswith("pytorch/"))
 
 
@@ -226,8 +230,8 @@ def _of_licence(policy: Policy, here: tuple[str, ...], pin: Pin, by: str = "") -
     licence = policy.licences.get(canonical_name(pin.name), pin.licence)
     if licence is None:
         if policy.allow_licences:
-            said = f"{pin.name} names no licence{by}; [licences] known can say it"
-            yield _breach("licence-unknown", "[licences] allow", said, here, pin.name)
+            message = f"{pin.name} names no licence{by}; [licences] known can say it"
+            yield _breach("licence-unknown", "[licences] allow", message, here, pin.name)
     elif not is_acceptable(licence, (), policy.deny_licences):
         yield _breach("licence-forbidden", "[licences] deny", f'{pin.name} is under "{licence}"{by}', here, pin.name)
     elif not is_acceptable(licence, policy.allow_licences, ()):
@@ -244,11 +248,11 @@ def _of_age(
             named = pin.artifact.file if pin.artifact else pin.name
             moment = moment_of(uploaded.get((pin.index, named)))
             if moment is None:
-                said = f"{named} has no publication date"
-                yield _breach("age-unknown", AGE, said, (target.name,), pin.name)
+                message = f"{named} has no publication date"
+                yield _breach("age-unknown", AGE, message, (target.name,), pin.name)
             elif now - moment < least:
-                said = f"{named} was published on {moment:%Y-%m-%d}, and may be used {_days(least)} later"
-                yield _breach("too-young", AGE, said, (target.name,), pin.name)
+                message = f"{named} was published on {moment:%Y-%m-%d}, and may be used {_days(least)} later"
+                yield _breach("too-young", AGE, message, (target.name,), pin.name)
 
 
 def _days(age: timedelta) -> str:

@@ -155,28 +155,33 @@ class Policy(Struct, frozen=True):
         return tuple(key for key in self.signers if _key(key) not in revoked)
 
     def allows_index(self, name: str) -> bool:
-        """Whether packages may come from an index of this name: "pypi", "pytorch/cu126", a channel's. "pytorch" in the
-        list stands for all of PyTorch's."""
+        """Return whether packages may come from an index of this name: "pypi", "pytorch/cu126", a channel's. "pytorch"
+        in the list stands for all of PyTorch's."""
         if self.indexes is None:
             return True
         return name in self.indexes or (name.startswith("pytorch/") and "pytorch" in self.indexes)
 
     def allows_address(self, url: str) -> bool:
-        """Whether packages may come from an index or a channel at this address."""
-        return self.indexes is None or any(is_within(url, one) for one in (*self.indexes, *self.places.values()))
+        """Return whether packages may come from an index or a channel at this address."""
+        return self.indexes is None or any(
+            is_within(url, allowed) for allowed in (*self.indexes, *self.places.values())
+        )
 
     def allows_origin(self, url: str) -> bool:
-        """Whether a requirement may name this address itself."""
-        return self.origins is None or any(is_within(url, one) for one in self.origins)
+        """Return whether a requirement may name this address itself."""
+        return self.origins is None or any(is_within(url, allowed) for allowed in self.origins)
 
     def allows_exception(self, what: str | None) -> bool:
-        """Whether a spec may except a package, or the index at an address, from its `exclude-newer`."""
+        """Return whether a spec may except a package, or the index at an address, from its `exclude-newer`."""
         if self.exceptions is None or what is None:
             return self.exceptions is None
-        return any(is_within(what, one) if "://" in what else canonical_name(one) == what for one in self.exceptions)
+        return any(
+            is_within(what, allowed) if "://" in what else canonical_name(allowed) == what
+            for allowed in self.exceptions
+        )
 
     def allows_build(self, package: str) -> bool:
-        """Whether a package may be built from source."""
+        """Return whether a package may be built from source."""
         return self.build is None or canonical_name(package) in self.build
 
 

@@ -23,7 +23,7 @@ FORMAT = table_of(Policy)
 
 
 def rendered_json_schema() -> str:
-    """The text of the shipped `policy.schema.json`."""
+    """Return the text of the shipped `policy.schema.json`."""
     head: dict[str, Any] = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:envspec:policy",
@@ -56,7 +56,7 @@ def load_policy(path: Path, owner: int | None = None) -> Policy | None:
 
 
 def parse_policy(text: str, path: str) -> Policy:
-    """A policy's text. Raises PolicyError, with the place, for the first thing in it that is wrong."""
+    """Read a policy's text. Raises PolicyError, with its place, for the first fault."""
     try:
         document = parse_toml(text, path)
     except SpecError as error:
@@ -84,7 +84,8 @@ def _days(document: Document, days: Mapping[str, str]) -> Mapping[str, date]:
 
 
 def _refuse_newer(document: Document) -> None:
-    """Before anything else in it: what an older envspec doesn't know in a newer policy is no fault of the policy's."""
+    """Refuse a policy for a newer envspec before its keys are checked: a key that this envspec doesn't know is no fault
+    of the policy's."""
     needs = document.data.get("envspec")
     if isinstance(needs, str) and re.fullmatch(VERSION, needs) and Version(needs) > Version(__version__):
         message = f"the site's policy is for envspec {needs} and newer, and this is {__version__}"

@@ -43,7 +43,11 @@ def from_json(text: str, place: Place, digest: str, targets: Sequence[LockedTarg
             as_of=_text(document["database"]["oldest"]),
             troubles=tuple(_troubles(document["findings"], targets)),
             unknown=_unknown(
-                {one["reason"]: one["packages"] for one in document["not_asked"] if _KNOWN in one.get("codes", _KNOWN)},
+                {
+                    unchecked["reason"]: unchecked["packages"]
+                    for unchecked in document["not_asked"]
+                    if _KNOWN in unchecked.get("codes", _KNOWN)
+                },
                 targets,
             ),
             unread=tuple(map(str, document["unread"])) or (() if document["complete"] else ("it wasn't completed",)),
@@ -55,19 +59,24 @@ def from_json(text: str, place: Place, digest: str, targets: Sequence[LockedTarg
 
 def from_database(database: OsvDatabase, accepted: Rules, targets: Sequence[LockedTarget]) -> AuditSummary:
     """Find the known vulnerabilities of the locked packages in a downloaded database. Uses no network."""
-    found = packages(targets)
+    audited = packages(targets)
     answers: dict[PublishedRelease, DatabaseAnswer] = {
-        one.release: database.ask(one.release) for one in found if one.release
+        package.release: database.ask(package.release) for package in audited if package.release
     }
     facts = Facts(answers, files=None)
     # the database's own day: a page has no clock, and what the spec accepts may have an end
-    findings = rules.findings(found, facts, accepted, (moment_of(database.modified) or _NEVER))
+    findings = rules.findings(audited, facts, accepted, (moment_of(database.modified) or _NEVER))
     return AuditSummary(
         database=database.name,
         as_of=database.modified or None,
-        troubles=tuple(_troubles((as_json(one) for one in findings if one.evidence.advisory), targets)),
+        troubles=tuple(_troubles((as_json(finding) for finding in findings if finding.evidence.advisory), targets)),
         unknown=_unknown(
-            {one.reason: one.packages for one in rules.unchecked_packages(found, facts) if _KNOWN in one.codes}, targets
+            {
+                unchecked.reason: unchecked.packages
+                for unchecked in rules.unchecked_packages(audited, facts)
+                if _KNOWN in unchecked.codes
+            },
+            targets,
         ),
         unread=(),
         left_out=(),
@@ -77,27 +86,27 @@ def from_database(database: OsvDatabase, accepted: Rules, targets: Sequence[Lock
 def _troubles(findings: Iterable[Mapping[str, Any]], targets: Sequence[LockedTarget]) -> Iterable[Trouble]:
     """Yield the findings about these targets."""
     numbers, places = numbers_of(targets), {target.name: place for place, target in enumerate(targets)}
-    for one in findings:
-        where = tuple(places[name] for name in one["targets"] if name in places)
+    for finding in findings:
+        where = tuple(places[name] for name in finding["targets"] if name in places)
         if not where:
             continue
-        advisory = one["advisory"] or {}
-        message = str(advisory.get("summary") or one["message"])
-        kind, name, version = one["kind"], one["package"], str(one["version"])
-        if one.get("builds"):
+        advisory = finding["advisory"] or {}
+        message = str(advisory.get("summary") or finding["message"])
+        kind, name, version = finding["kind"], finding["package"], str(finding["version"])
+        if finding.get("builds"):
             # the page lists what is installed: it stands with the first source that is built with it
             message = f"{name} {version}, which builds it: {message}"
-            name = one["builds"][0]
+            name = finding["builds"][0]
             version = next((pin.version for target in targets if (pin := target.pin(name, kind))), "")
         yield Trouble(
-            code=str(one["code"]),
-            level=str(one["level"]),
+            code=str(finding["code"]),
+            level=str(finding["level"]),
             package=numbers[Node(kind, name)],
             version=version,
             targets=where,
             message=message,
-            remedy=str(one["remedy"]),
-            ignored=_text(one["ignored"]),
+            remedy=str(finding["remedy"]),
+            ignored=_text(finding["ignored"]),
             id=_text(advisory.get("id")),
             aliases=tuple(map(str, advisory.get("aliases", ()))),
             severity=_text(advisory.get("severity")),
@@ -111,13 +120,13 @@ def _unknown(
 ) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """Return packages by reason. An audit names them without their kind, so packages of both kinds count."""
     numbers = numbers_of(targets)
-    found = []
+    unknown = []
     for reason, names in sorted(reasons.items()):
-        wanted = set(names)
-        places = tuple(number for node, number in numbers.items() if node.name in wanted)
+        named = set(names)
+        places = tuple(number for node, number in numbers.items() if node.name in named)
         if places:
-            found.append((str(reason), places))
-    return tuple(found)
+            unknown.append((str(reason), places))
+    return tuple(unknown)
 
 
 def _text(value: object) -> str | None:

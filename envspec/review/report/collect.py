@@ -51,17 +51,17 @@ class _Compiled(Struct, frozen=True):
 def coverage(targets: Sequence[LockedTarget]) -> Coverage:
     """Compare every target with every architecture that any target runs on or asks for."""
     compiled = [_torch_build(target) for target in targets]
-    asked = [_target_capabilities(target) for target in targets]
+    requested = [_target_capabilities(target) for target in targets]
     sold = {gpu.capability for gpu in gpus.products() if gpu.kind != "embedded"}
-    run = {c for one in compiled for c in sold if covers(one.sm, c, one.cuda) or can_translate(one.ptx, c)}
-    shown = sorted(run.union(*asked), key=order)
-    known = any(one.sm for one in compiled)
+    run = {c for torch in compiled for c in sold if covers(torch.sm, c, torch.cuda) or can_translate(torch.ptx, c)}
+    shown = sorted(run.union(*requested), key=order)
+    known = any(torch.sm for torch in compiled)
     meant = {gpu.name: None for target in targets for name in target.inputs.gpus for gpu in gpus.find(name)}
     return Coverage(
         architectures=tuple(_architecture(c, meant) for c in shown),
         rows=tuple(
-            CoverageRow(place, one.build, one.why, tuple(_cell(one, c, c in asked[place]) for c in shown))
-            for place, one in enumerate(compiled)
+            CoverageRow(place, torch.build, torch.why, tuple(_cell(torch, c, c in requested[place]) for c in shown))
+            for place, torch in enumerate(compiled)
         ),
         nowhere=tuple(_architecture(c, meant) for c in sorted(sold.difference(shown), key=order)) if known else (),
     )
@@ -82,9 +82,9 @@ def _torch_build(target: LockedTarget) -> _Compiled:
         return _Compiled(f"{label}, CUDA {cuda}", "a build that the facts don't hold")
     (sm, ptx), beside = builds[0], []
     for pin in target.pins:
-        found = libraries.library(pin.name, pin.version, platform) if _LIBRARY.fullmatch(pin.name) else None
-        if found:
-            beside.append(found)
+        library = libraries.library(pin.name, pin.version, platform) if _LIBRARY.fullmatch(pin.name) else None
+        if library:
+            beside.append(library)
     return _Compiled(f"{label}, CUDA {cuda}", "", sm, ptx, tuple(beside), cuda)
 
 
@@ -96,17 +96,17 @@ def _builds(torch: Pin, cuda: str, platform: str) -> list[tuple[tuple[str, ...],
     return [(build.sm, build.ptx) for build in sorted(known, key=lambda build: build.arm_variant is not None)]
 
 
-def _cell(compiled: _Compiled, capability: str, asked: bool) -> Cell:
+def _cell(compiled: _Compiled, capability: str, requested: bool) -> Cell:
     if compiled.why:
-        return Cell("no" if compiled.why == "a CPU build" else "unknown", asked)
+        return Cell("no" if compiled.why == "a CPU build" else "unknown", requested)
     without = [
         f"{_title(library.package)} has no code for it"
         for library in compiled.libraries
         if not covers(library.sm, capability, compiled.cuda) and not can_translate(library.ptx, capability)
     ]
     if covers(compiled.sm, capability, compiled.cuda):
-        return Cell("library", asked, "; ".join(without)) if without else Cell("code", asked)
-    return Cell("ptx" if can_translate(compiled.ptx, capability) else "no", asked)
+        return Cell("library", requested, "; ".join(without)) if without else Cell("code", requested)
+    return Cell("ptx" if can_translate(compiled.ptx, capability) else "no", requested)
 
 
 def _title(package: str) -> str:
@@ -120,7 +120,7 @@ def _target_capabilities(target: LockedTarget) -> set[str]:
 
 
 def _architecture(capability: str, meant: Container[str]) -> CapabilityProducts:
-    """Return its products, those that the targets are meant for first."""
+    """Return a capability's products, those of the targets first."""
     kinds = ("datacentre", "workstation", "consumer", "embedded")
     sold = [gpu for gpu in gpus.products() if gpu.capability == capability and gpu.kind in kinds]
     sold.sort(key=lambda gpu: (gpu.name not in meant, kinds.index(gpu.kind)))
@@ -148,7 +148,7 @@ def page_of(
     """Make the page of these targets of a lock. `lock` is its path for people, `digest` the digest that it records,
     `review` compares it, or says why nothing could be compared, `standings` how far its targets are proved, and
     `pythons` the builds of Python that it names."""
-    proved = {one.target: one.line for one in standings}
+    proved = {standing.target: standing.line for standing in standings}
     numbers = numbers_of(targets)
     names = _licence_names(targets, spec.audit)
     packages = tuple(_packages(targets, numbers, names, spec.audit))
@@ -199,14 +199,14 @@ def _target(target: LockedTarget, numbers: Mapping[Node, int], proved: str) -> T
 
 
 def _pythons(builds: Iterable[LockedPython], targets: Sequence[LockedTarget]) -> Iterable[PythonRow]:
-    for one in builds:
+    for build in builds:
         places = tuple(
             place
             for place, target in enumerate(targets)
-            if target.inputs.platform == one.platform and not target.pin("python", "conda")
+            if target.inputs.platform == build.platform and not target.pin("python", "conda")
         )
         if places:
-            yield PythonRow(one.platform, one.version, one.build, one.file, one.sha256, places)
+            yield PythonRow(build.platform, build.version, build.build, build.file, build.sha256, places)
 
 
 def _packages(
@@ -220,20 +220,20 @@ def _packages(
         for pin in target.pins:
             pins[Node(pin.kind, pin.name)][place] = pin
     licences = {name: number for number, name in enumerate(names)}
-    for node, found in pins.items():
+    for node, pins_by_place in pins.items():
         groups: dict[tuple[object, ...], list[int]] = {}
-        for place, pin in found.items():
+        for place, pin in pins_by_place.items():
             groups.setdefault(_alike(pin), []).append(place)
         variants = []
         for places in groups.values():
-            pin = found[places[0]]
+            pin = pins_by_place[places[0]]
             artifact, licence = pin.artifact, licences[_name(_licence(pin, rules))]
             file, size = artifact.file if artifact else None, _size(pin)
             source, origin = _source(pin), pin.git.url if pin.git else pin.url
             variants.append(
                 Variant(pin.version, pin.build, pin.index, source, licence, file, size, origin, tuple(places))
             )
-        direct = tuple(place for place, pin in found.items() if pin.direct)
+        direct = tuple(place for place, pin in pins_by_place.items() if pin.direct)
         yield PackageRow(node.kind, node.name, direct, tuple(variants))
 
 
@@ -258,24 +258,24 @@ def _source(pin: Pin) -> str:
 
 
 def _links(targets: Sequence[LockedTarget], numbers: Mapping[Node, int]) -> Iterable[Link]:
-    found: dict[tuple[int, int, str], list[int]] = {}
+    links: dict[tuple[int, int, str], list[int]] = {}
     for place, target in enumerate(targets):
         graph = Graph.of(target)
         for edge in (*graph.roots, *(edge for edges in graph.outgoing.values() for edge in edges)):
             if edge.target.kind == "base":
                 continue
             source = -1 if edge.source is None else numbers[edge.source]
-            places = found.setdefault((source, numbers[edge.target], edge.told), [])
+            places = links.setdefault((source, numbers[edge.target], edge.text), [])
             if place not in places:
                 places.append(place)
-    for (source, target_number, requirement), places in sorted(found.items()):
+    for (source, target_number, requirement), places in sorted(links.items()):
         yield Link(None if source < 0 else source, target_number, requirement, tuple(places))
 
 
 def _licence(pin: Pin, rules: Rules) -> str | None:
     """Return the licence by the spec, else by the metadata, cut where that is a whole text."""
-    told = rules.licence_of(pin.name, pin.licence)
-    text = " ".join(told.split()) if told else ""
+    licence = rules.licence_of(pin.name, pin.licence)
+    text = " ".join(licence.split()) if licence else ""
     return (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…") or None
 
 
@@ -285,10 +285,13 @@ def _name(licence: str | None) -> str | None:
 
 def _licence_names(targets: Iterable[LockedTarget], rules: Rules) -> Mapping[str | None, frozenset[str | None]]:
     """Map each licence, by its SPDX name where it has one, to the words that packages have for it. None comes last."""
-    found: dict[str | None, set[str | None]] = {None: {None}}
+    spellings: dict[str | None, set[str | None]] = {None: {None}}
     for text in {_licence(pin, rules) for target in targets for pin in target.pins}:
-        found.setdefault(_name(text), set()).add(text)
-    return {name: frozenset(found[name]) for name in sorted(found, key=lambda name: (not name, (name or "").lower()))}
+        spellings.setdefault(_name(text), set()).add(text)
+    return {
+        name: frozenset(spellings[name])
+        for name in sorted(spellings, key=lambda name: (not name, (name or "").lower()))
+    }
 
 
 def _licences(

@@ -106,7 +106,7 @@ class Cell(Struct, frozen=True):
     """
 
     state: str
-    asked: bool
+    requested: bool
     note: str = ""
 
 
@@ -170,19 +170,23 @@ class AuditSummary(Struct, frozen=True):
     @property
     def vulnerabilities(self) -> tuple[Trouble, ...]:
         """The findings that count: those that the spec doesn't accept."""
-        return tuple(one for one in self.troubles if one.code in ("vulnerability", "malicious") and one.ignored is None)
+        return tuple(
+            trouble
+            for trouble in self.troubles
+            if trouble.code in ("vulnerability", "malicious") and trouble.ignored is None
+        )
 
     @property
     def advisories(self) -> tuple[CountedAdvisory, ...]:
         """The advisories of these, each once: findings that share a name are of one."""
-        found: list[CountedAdvisory] = []
-        for one in self.vulnerabilities:
-            names = frozenset((one.id or one.message, *one.aliases))
-            same = [other for other in found if other.names & names]
-            packages = dict.fromkeys((*(place for other in same for place in other.packages), one.package))
+        advisories: list[CountedAdvisory] = []
+        for trouble in self.vulnerabilities:
+            names = frozenset((trouble.id or trouble.message, *trouble.aliases))
+            same = [other for other in advisories if other.names & names]
+            packages = dict.fromkeys((*(place for other in same for place in other.packages), trouble.package))
             merged = CountedAdvisory(names.union(*(other.names for other in same)), tuple(packages))
-            found = [*(other for other in found if other not in same), merged]
-        return tuple(found)
+            advisories = [*(other for other in advisories if other not in same), merged]
+        return tuple(advisories)
 
     @property
     def complete(self) -> bool:

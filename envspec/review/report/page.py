@@ -25,7 +25,7 @@ def changes_data(page: Page) -> list[dict[str, Any]] | None:
     None where nothing was compared. In place of a list of targets, null stands for all of them."""
     if page.review is None:
         return None
-    places = {Node(one.kind, one.name): number for number, one in enumerate(page.packages)}
+    places = {Node(package.kind, package.name): number for number, package in enumerate(page.packages)}
     names = {target.name: place for place, target in enumerate(page.targets)}
     return [
         {
@@ -110,9 +110,10 @@ def _section(name: str, body: Iterable[str]) -> Iterator[str]:
 
 def _packages(page: Page) -> Iterator[str]:
     licences = (
-        f'<option value="{number}">{text(one.name) if one.name else "not stated"} ({len(one.packages)})</option>'
-        for number, one in enumerate(page.licences)
-        if one.packages
+        f'<option value="{number}">'
+        f"{text(licence.name) if licence.name else 'not stated'} ({len(licence.packages)})</option>"
+        for number, licence in enumerate(page.licences)
+        if licence.packages
     )
     boxes = (
         f'<label><input type="checkbox" name="target" value="{place}" checked> {text(target.name)}</label>'
@@ -147,7 +148,7 @@ def page_data(page: Page) -> str:
                 "kind": package.kind,
                 "name": package.name,
                 "direct": bool(package.direct),
-                "variants": [_variant(one, len(page.targets)) for one in package.variants],
+                "variants": [_variant(variant, len(page.targets)) for variant in package.variants],
             }
             for package in page.packages
         ],
@@ -180,12 +181,12 @@ def _variant(variant: Variant, targets: int) -> dict[str, Any]:
 
 def _vulnerable(page: Page) -> dict[str, list[str]]:
     """Return the identifiers of the vulnerabilities that count, by package."""
-    found: dict[str, list[str]] = {}
-    for one in page.audit.vulnerabilities if page.audit else ():
-        names = found.setdefault(str(one.package), [])
-        if one.id and one.id not in names:
-            names.append(one.id)
-    return found
+    identifiers: dict[str, list[str]] = {}
+    for trouble in page.audit.vulnerabilities if page.audit else ():
+        names = identifiers.setdefault(str(trouble.package), [])
+        if trouble.id and trouble.id not in names:
+            names.append(trouble.id)
+    return identifiers
 
 
 def _clean(value: Any) -> Any:
@@ -193,5 +194,5 @@ def _clean(value: Any) -> Any:
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, dict):
-        return {key: _clean(one) for key, one in value.items()}
-    return [_clean(one) for one in value] if isinstance(value, list) else value
+        return {key: _clean(member) for key, member in value.items()}
+    return [_clean(member) for member in value] if isinstance(value, list) else value

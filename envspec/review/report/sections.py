@@ -32,19 +32,23 @@ class Eye(Struct, frozen=True):
 def needs_eyes(page: Page) -> tuple[Eye, ...]:
     """Give what needs eyes, the most serious first. Empty where nothing was found and nothing was left unasked."""
     order = {"high": 0, "medium": 1, "": 2}
-    return tuple(sorted(_eyes(page), key=lambda one: order.get(one.tone, 3)))
+    return tuple(sorted(_eyes(page), key=lambda eye: order.get(eye.tone, 3)))
 
 
 def _eyes(page: Page) -> Iterator[Eye]:
     yield from _of_changes(page)
     yield from _of_audit(page)
-    torches = {one.version.partition("+")[0] for row in page.packages if row.name == "torch" for one in row.variants}
+    torches = {
+        variant.version.partition("+")[0] for row in page.packages if row.name == "torch" for variant in row.variants
+    }
     if len(torches) > 1:
         yield Eye("packages", "medium", "targets have different releases of torch", words.join_names(sorted(torches)))
-    for verdict, said in (("denied", "under a denied licence"), ("unlisted", "under a licence that isn't allowed")):
-        names = [page.packages[n].name for one in page.licences if one.verdict == verdict for n in one.packages]
+    for verdict, phrase in (("denied", "under a denied licence"), ("unlisted", "under a licence that isn't allowed")):
+        names = [
+            page.packages[n].name for licence in page.licences if licence.verdict == verdict for n in licence.packages
+        ]
         if names:
-            yield Eye("licences", "medium", f"{plural(len(names), 'package')} {said}", words.join_names(names))
+            yield Eye("licences", "medium", f"{plural(len(names), 'package')} {phrase}", words.join_names(names))
 
 
 def _of_changes(page: Page) -> Iterator[Eye]:
@@ -59,9 +63,9 @@ def _of_changes(page: Page) -> Iterator[Eye]:
         yield Eye(
             "changes", "high", f"{plural(len(review.flaws), 'fault')} of the lock itself", review.flaws[0].message
         )
-    told = {row.name for row, _ in shouted}
+    shouted_names = {row.name for row, _ in shouted}
     for risk in ("high", "medium"):
-        names = [row.name for row in review.rows if row.risk == risk and not row.new and row.name not in told]
+        names = [row.name for row in review.rows if row.risk == risk and not row.new and row.name not in shouted_names]
         if names:
             yield Eye("changes", risk, f"{plural(len(names), 'change')} at {risk} risk", words.join_names(names))
     new = [row for row in review.rows if row.new]
@@ -80,7 +84,9 @@ def _of_audit(page: Page) -> Iterator[Eye]:
         yield Eye("vulnerabilities", "", "vulnerabilities not checked: no audit was given")
         return
     if audit.advisories:
-        names = dict.fromkeys(page.packages[number].name for one in audit.advisories for number in one.packages)
+        names = dict.fromkeys(
+            page.packages[number].name for advisory in audit.advisories for number in advisory.packages
+        )
         what = (
             "1 known vulnerability" if len(audit.advisories) == 1 else f"{len(audit.advisories)} known vulnerabilities"
         )
@@ -107,26 +113,26 @@ _VERDICTS = {"accepted": "accepted", "denied": "denied", "unlisted": "not allowe
 
 def eyes(page: Page) -> Iterator[str]:
     """Show what needs eyes, or that nothing was found that does."""
-    found = needs_eyes(page)
+    points = needs_eyes(page)
     yield '<div class="eyes"><h2>Needs eyes</h2>'
-    if found:
-        yield f"<ul>{''.join(map(_eye, found))}</ul>"
+    if points:
+        yield f"<ul>{''.join(map(_eye, points))}</ul>"
     else:
         yield "<p>Nothing: no change, and no vulnerability is known of what could be looked up.</p>"
     yield "</div>"
 
 
-def _eye(one: Eye) -> str:
-    names = f" <small>{text(one.names)}</small>" if one.names else ""
-    tone = one.tone or "unknown"
-    word = f'<span class="tag {tone}">{one.tone or "?"}</span>'
-    return f'<li>{word} <a href="#{one.section}">{text(one.what)}</a>{names}</li>'
+def _eye(eye: Eye) -> str:
+    names = f" <small>{text(eye.names)}</small>" if eye.names else ""
+    tone = eye.tone or "unknown"
+    word = f'<span class="tag {tone}">{eye.tone or "?"}</span>'
+    return f'<li>{word} <a href="#{eye.section}">{text(eye.what)}</a>{names}</li>'
 
 
 def figures(page: Page) -> Iterator[str]:
     """Yield the key figures. Each links to its section."""
     direct = sum(bool(package.direct) for package in page.packages)
-    unsized = [one for package in page.packages for one in package.variants if one.size is None]
+    unsized = [variant for package in page.packages for variant in package.variants if variant.size is None]
     largest = f'<span class="whole">{byte_size(max(target.download for target in page.targets))}</span>'
     # a file of unknown size makes it no bound from above
     span = f"at least {largest}" if unsized else f"up to {largest}" if len(page.targets) > 1 else largest
@@ -188,7 +194,7 @@ def _audit_words(page: Page) -> tuple[str, str, str, str]:
     if audit is None:
         return "not checked", label, "no audit was given", ""
     if audit.vulnerabilities:
-        packages = len({number for one in audit.advisories for number in one.packages})
+        packages = len({number for advisory in audit.advisories for number in advisory.packages})
         note = f"in {plural(packages, 'package')}" + ("" if audit.complete else "; the audit is incomplete")
         return str(len(audit.advisories)), label, note, "high"
     if not audit.complete:
@@ -226,15 +232,16 @@ def targets(page: Page) -> Iterator[str]:
 
 
 def pythons(page: Page) -> Iterator[str]:
-    """Say which builds of Python the targets get: version, release and hash of each, and where images have another."""
+    """Show the builds of Python that the targets get: version, release and hash of each, and where images have
+    another."""
     if page.pythons:
         yield "<h3>Builds of Python</h3>"
         yield _table("Builds of Python", "Python", "Release", "Platform", "SHA-256", "Targets", style="cards")
-    for one in page.pythons:
-        yield f'<tr><th scope="row">{text(one.version)} <small>{text(one.file)}</small></th>'
-        yield _td("Release", text(one.build)) + _td("Platform", text(one.platform))
-        yield _td("SHA-256", f"<code>{text(one.sha256)}</code>")
-        yield _td("Targets", _where(page, one.targets)) + "</tr>"
+    for python in page.pythons:
+        yield f'<tr><th scope="row">{text(python.version)} <small>{text(python.file)}</small></th>'
+        yield _td("Release", text(python.build)) + _td("Platform", text(python.platform))
+        yield _td("SHA-256", f"<code>{text(python.sha256)}</code>")
+        yield _td("Targets", _where(page, python.targets)) + "</tr>"
     if page.pythons:
         yield _END
     if page.on_base:
@@ -261,7 +268,7 @@ def direct_packages(page: Page) -> Iterator[str]:
     yield _table("Packages that the spec names", "Package", *(text(target.name) for target in page.targets))
     for package in page.packages:
         if package.direct:
-            versions = {place: one.version for one in package.variants for place in one.targets}
+            versions = {place: variant.version for variant in package.variants for place in variant.targets}
             kind = " <small>conda</small>" if package.kind == "conda" else ""
             yield f'<tr><th scope="row">{text(package.name)}{kind}</th>'
             yield "".join(f"<td>{text(versions.get(place, '–'))}</td>" for place in range(len(page.targets)))
@@ -272,23 +279,24 @@ def direct_packages(page: Page) -> Iterator[str]:
 def licences(page: Page) -> Iterator[str]:
     """List every licence, the most frequent first; those that the spec doesn't accept lead."""
     rank = {"denied": 0, "unlisted": 1}
-    found = sorted(
-        (one for one in page.licences if one.packages), key=lambda one: (rank.get(one.verdict, 2), -len(one.packages))
+    ranked = sorted(
+        (licence for licence in page.licences if licence.packages),
+        key=lambda licence: (rank.get(licence.verdict, 2), -len(licence.packages)),
     )
-    ruled = any(one.verdict != "none" for one in found)
-    most = max((len(one.packages) for one in found), default=0)
+    ruled = any(licence.verdict != "none" for licence in ranked)
+    most = max((len(licence.packages) for licence in ranked), default=0)
     if not ruled:
         yield "<p>The spec's <code>[audit]</code> has no rule for licences, so this page accepts or denies none.</p>"
     yield _table(
         "All licences", "Licence", *(["By the spec"] if ruled else []), "#Packages", "~Share", "Which", style="cards"
     )
-    for one in found:
-        name = text(one.name) if one.name else '<em class="quiet">not stated</em>'
-        tone = {"denied": "high", "unlisted": "high", "accepted": "low"}.get(one.verdict, "quiet")
-        judged = _td("By the spec", _VERDICTS[one.verdict], tone) if ruled else ""
-        names = words.join_names((page.packages[number].name for number in one.packages), 6)
-        yield f'<tr><th scope="row">{name}</th>{judged}' + _td("Packages", str(len(one.packages)), "n")
-        yield f"<td>{_bar(len(one.packages), most)}</td>" + _td("Which", text(names)) + "</tr>"
+    for licence in ranked:
+        name = text(licence.name) if licence.name else '<em class="quiet">not stated</em>'
+        tone = {"denied": "high", "unlisted": "high", "accepted": "low"}.get(licence.verdict, "quiet")
+        judged = _td("By the spec", _VERDICTS[licence.verdict], tone) if ruled else ""
+        names = words.join_names((page.packages[number].name for number in licence.packages), 6)
+        yield f'<tr><th scope="row">{name}</th>{judged}' + _td("Packages", str(len(licence.packages)), "n")
+        yield f"<td>{_bar(len(licence.packages), most)}</td>" + _td("Which", text(names)) + "</tr>"
     yield _END
 
 
@@ -299,8 +307,9 @@ def gpus(page: Page) -> Iterator[str]:
         yield "<p>envspec's facts don't cover the GPU code of any torch build here.</p>"
         return
     heads = [
-        f"{one.sm} <small>{text(one.generation)}<br>{'<br>'.join(map(text, one.products))}</small>"
-        for one in coverage.architectures
+        f"{architecture.sm} <small>{text(architecture.generation)}"
+        f"<br>{'<br>'.join(map(text, architecture.products))}</small>"
+        for architecture in coverage.architectures
     ]
     yield _table("Targets and architectures", "Target", *heads, style="coverage")
     for row in coverage.rows:
@@ -315,9 +324,9 @@ def gpus(page: Page) -> Iterator[str]:
     entries = "".join(f'<li><span class="cell {style}">{mark}</span> {means}</li>' for style, mark, means in _LEGEND)
     yield f'<ul class="legend">{entries}</ul>'
     notes = dict.fromkeys(
-        f"{page.targets[row.target].name}, {one.sm}: {cell.note}"
+        f"{page.targets[row.target].name}, {architecture.sm}: {cell.note}"
         for row in coverage.rows
-        for one, cell in zip(coverage.architectures, row.cells, strict=True)
+        for architecture, cell in zip(coverage.architectures, row.cells, strict=True)
         if cell.note
     )
     if notes:
@@ -326,15 +335,15 @@ def gpus(page: Page) -> Iterator[str]:
         yield f"<p>No target runs on {text(', '.join(map(_capability_name, coverage.nowhere)))}.</p>"
 
 
-def _capability_name(one: CapabilityProducts) -> str:
-    return f"{one.sm} ({one.generation})"
+def _capability_name(architecture: CapabilityProducts) -> str:
+    return f"{architecture.sm} ({architecture.generation})"
 
 
 def _cell(cell: Cell) -> str:
     symbol, words_for_it = _SYMBOLS.get(cell.state, ("?", "not known"))
-    asked = '<span class="away"> (a GPU of this target)</span>' if cell.asked else ""
-    style = f"cell {cell.state}{' asked' if cell.asked else ''}"
-    return f'<td><span class="{style}" title="{escape(cell.note or words_for_it)}">{symbol}</span>{asked}</td>'
+    requested = '<span class="away"> (a GPU of this target)</span>' if cell.requested else ""
+    style = f"cell {cell.state}{' asked' if cell.requested else ''}"
+    return f'<td><span class="{style}" title="{escape(cell.note or words_for_it)}">{symbol}</span>{requested}</td>'
 
 
 def vulnerabilities(page: Page) -> Iterator[str]:
@@ -355,7 +364,7 @@ def vulnerabilities(page: Page) -> Iterator[str]:
         if audit.left_out:
             yield f"<li>not audited: {text(', '.join(page.targets[place].name for place in audit.left_out))}</li>"
         yield "</ul></div>"
-    known = [one for one in audit.troubles if one.code == "vulnerability"]
+    known = [trouble for trouble in audit.troubles if trouble.code == "vulnerability"]
     if known:
         yield from _troubles("Known vulnerabilities", page, _once(known))
     elif audit.complete:
@@ -366,43 +375,54 @@ def vulnerabilities(page: Page) -> Iterator[str]:
             names = words.join_names((page.packages[number].name for number in numbers), 12)
             yield f"<li>{text(reason)}: {text(names)}</li>"
         yield "</ul>"
-    others = [one for one in audit.troubles if one.code != "vulnerability" and not one.code.startswith("licence")]
-    if others:
+    rest = [
+        trouble
+        for trouble in audit.troubles
+        if trouble.code != "vulnerability" and not trouble.code.startswith("licence")
+    ]
+    if rest:
         yield "<h3>Other findings of the audit</h3>"
-        yield from _troubles("Other findings", page, others)
+        yield from _troubles("Other findings", page, rest)
 
 
-def _once(found: Iterable[Trouble]) -> Iterable[Trouble]:
+def _once(troubles: Iterable[Trouble]) -> Iterable[Trouble]:
     """Join the findings of one advisory about one package: its versions and targets, each once."""
     joined: list[Trouble] = []
-    for one in found:
-        names = {one.id, *one.aliases}
+    for trouble in troubles:
+        names = {trouble.id, *trouble.aliases}
         for place, other in enumerate(joined):
-            alike = (other.package, other.ignored) == (one.package, one.ignored)
-            if alike and one.id and names & {other.id, *other.aliases}:
-                versions = dict.fromkeys((*other.version.split(", "), one.version))
-                targets = tuple(sorted({*other.targets, *one.targets}))
+            alike = (other.package, other.ignored) == (trouble.package, trouble.ignored)
+            if alike and trouble.id and names & {other.id, *other.aliases}:
+                versions = dict.fromkeys((*other.version.split(", "), trouble.version))
+                targets = tuple(sorted({*other.targets, *trouble.targets}))
                 joined[place] = replace(other, version=", ".join(versions), targets=targets)
                 break
         else:
-            joined.append(one)
+            joined.append(trouble)
     return joined
 
 
-def _troubles(label: str, page: Page, found: Iterable[Trouble]) -> Iterator[str]:
+def _troubles(label: str, page: Page, troubles: Iterable[Trouble]) -> Iterator[str]:
     yield _table(label, "Package", "Finding", "What", "Remedy", "Targets", style="cards")
-    for one in found:
-        tone = "quiet" if one.ignored is not None else {"error": "high", "warning": "medium"}.get(one.level, "quiet")
-        name = text(one.id or one.code)
-        if one.link and one.link.startswith("https://"):
-            name = f'<a href="{text(one.link)}" rel="noreferrer noopener">{name}</a>'
-        also = f"<br><small>{text(', '.join(one.aliases))}</small>" if one.aliases else ""
-        severity = f"<strong>{text(one.severity)}</strong> " if one.severity else ""
-        accepted = f"<br><small>accepted by the spec: {text(one.ignored)}</small>" if one.ignored is not None else ""
-        remedy = text(one.remedy.replace("SPEC", page.spec))
-        yield f'<tr><th scope="row">{text(page.packages[one.package].name)} <small>{text(one.version)}</small></th>'
-        yield _td("Finding", f"{name}{also}", tone) + _td("What", f"{severity}{text(one.message)}{accepted}")
-        yield _td("Remedy", remedy) + _td("Targets", _where(page, one.targets)) + "</tr>"
+    for trouble in troubles:
+        tone = (
+            "quiet"
+            if trouble.ignored is not None
+            else {"error": "high", "warning": "medium"}.get(trouble.level, "quiet")
+        )
+        name = text(trouble.id or trouble.code)
+        if trouble.link and trouble.link.startswith("https://"):
+            name = f'<a href="{text(trouble.link)}" rel="noreferrer noopener">{name}</a>'
+        also = f"<br><small>{text(', '.join(trouble.aliases))}</small>" if trouble.aliases else ""
+        severity = f"<strong>{text(trouble.severity)}</strong> " if trouble.severity else ""
+        accepted = (
+            f"<br><small>accepted by the spec: {text(trouble.ignored)}</small>" if trouble.ignored is not None else ""
+        )
+        remedy = text(trouble.remedy.replace("SPEC", page.spec))
+        package = text(page.packages[trouble.package].name)
+        yield f'<tr><th scope="row">{package} <small>{text(trouble.version)}</small></th>'
+        yield _td("Finding", f"{name}{also}", tone) + _td("What", f"{severity}{text(trouble.message)}{accepted}")
+        yield _td("Remedy", remedy) + _td("Targets", _where(page, trouble.targets)) + "</tr>"
     yield _END
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -12,13 +12,14 @@ from msgspec.structs import replace
 from envspec.base.errors import OutsideError
 from envspec.base.finding import Finding
 from envspec.base.redact import redact
-from envspec.base.settings import split_credentials
+from envspec.base.threads import Pool
+from envspec.configuration.settings import split_credentials
 from envspec.lock.model import Pin, Publisher
 from envspec.net.fetch import origin_of
 from envspec.resolve.uv.answer import FoundFile
 from envspec.review.verify import compare
 from envspec.review.verify.indexes import Indexes, Rows, found_file, shipped_file
-from envspec.review.verify.model import FACTS, Claims, IndexedFile, Outcome, PinClaim, Told, difference
+from envspec.review.verify.model import FACTS, ClaimResult, Claims, IndexedFile, Outcome, PinClaim, difference
 
 _AT_ONCE = 16
 _GIVE_UP = 3
@@ -31,27 +32,23 @@ AskConda = Callable[[Sequence[PinClaim]], Mapping[PinClaim, Outcome]]
 
 def ask_all(
     claims: Claims, lock: Iterable[Pin], indexes: Indexes, ask_conda: AskConda, on_progress: Progress
-) -> tuple[Told, ...]:
-    """Ask whoever publishes what is claimed; gives an outcome for each claim, in their order.
+) -> tuple[ClaimResult, ...]:
+    """Ask the publishers about each claim. Return a result for each, in the claims' order.
 
-    `lock` are all pins of the lock: an index that has none of what is asked is asked for some of these, to tell one
-    that lacks a package from an address where no index is. What can't be asked is in the outcomes.
+    `lock` are all pins of the lock: an index without any of the claimed projects is asked for some of these. That tells
+    an index that lacks a package from an address without an index. The outcomes say what couldn't be asked.
     """
     asking = _Asking(indexes)
     jobs = _jobs(claims, asking, ask_conda)
-    found: dict[PinClaim, Outcome] = {}
-    pool = ThreadPoolExecutor(_AT_ONCE)
-    try:
+    outcomes: dict[PinClaim, Outcome] = {}
+    with Pool(_AT_ONCE) as pool:
         running = [pool.submit(job) for job in jobs]
         for done, job in enumerate(as_completed(running), start=1):
-            found.update(job.result())
+            outcomes.update(job.result())
             on_progress(done, len(running))
-    finally:
-        # whoever interrupts doesn't wait for what hasn't begun
-        pool.shutdown(wait=False, cancel_futures=True)
     nowhere = asking.without_any_page(tuple(lock))
-    found = {claim: _skip_unreachable(nowhere, claim, outcome) for claim, outcome in found.items()}
-    return tuple(Told(claim, targets, found[claim]) for claim, targets in claims.items())
+    outcomes = {claim: _skip_unreachable(nowhere, claim, outcome) for claim, outcome in outcomes.items()}
+    return tuple(ClaimResult(claim, targets, outcomes[claim]) for claim, targets in claims.items())
 
 
 class SecondSource(Struct, frozen=True):
@@ -64,16 +61,18 @@ class SecondSource(Struct, frozen=True):
     first: Indexes
     addresses: Mapping[str, str]
 
-    def ask(self, told: Sequence[Told], lock: Iterable[Pin], on_progress: Progress) -> tuple[Told, ...]:
-        """Ask again what is of these indexes; gives all claims, in their order."""
-        mine = {one.claim: one.targets for one in told if self._name(one.claim.pin) in self.addresses}
+    def ask(
+        self, results: Sequence[ClaimResult], lock: Iterable[Pin], on_progress: Progress
+    ) -> tuple[ClaimResult, ...]:
+        """Ask the second source about the claims of its indexes. Return all results, in their order."""
+        mine = {result.claim: result.targets for result in results if self._name(result.claim.pin) in self.addresses}
         unusable = {name: reason for name in self.addresses if (reason := self._unusable(name)) is not None}
         usable = {claim: targets for claim, targets in mine.items() if self._name(claim.pin) not in unusable}
         again = ask_all(usable, lock, self.first.elsewhere(self.addresses), lambda claims: {}, on_progress)
-        found = {one.claim: one.outcome for one in again}
-        for claim in mine.keys() - found.keys():
-            found[claim] = Outcome(unasked=unusable[self._name(claim.pin)])
-        return tuple(replace(one, second=found.get(one.claim)) for one in told)
+        outcomes = {result.claim: result.outcome for result in again}
+        for claim in mine.keys() - outcomes.keys():
+            outcomes[claim] = Outcome(unasked=unusable[self._name(claim.pin)])
+        return tuple(replace(result, second=outcomes.get(result.claim)) for result in results)
 
     def _unusable(self, name: str) -> str | None:
         address = redact(split_credentials(self.addresses[name])[0])
@@ -111,14 +110,18 @@ def _jobs(claims: Iterable[PinClaim], asking: _Asking, ask_conda: AskConda) -> l
             pages.setdefault((pin.index, pin.name), []).append(claim)
     # rattler's query is one, and takes longest
     first: list[Job] = [lambda: ask_conda(conda)] if conda else []
-    return [*first, *jobs, *(lambda found=found: asking.of_page(found) for found in pages.values())]
+    return [
+        *first,
+        *jobs,
+        *(lambda of_one_page=of_one_page: asking.of_page(of_one_page) for of_one_page in pages.values()),
+    ]
 
 
 def _of_git(claim: PinClaim) -> Outcome:
     git = claim.pin.git
     assert git is not None
-    told = f"{git.address}: only git has the commit, and only building tells its requirements"
-    return Outcome(git.url, unproved=(told,))
+    open_point = f"{git.address}: only git has the commit, and only building tells its requirements"
+    return Outcome(git.url, unproved=(open_point,))
 
 
 class _Asking(Struct):
@@ -140,7 +143,7 @@ class _Asking(Struct):
     def of_page(self, claims: Sequence[PinClaim]) -> Mapping[PinClaim, Outcome]:
         """Ask for a project of an index; `claims` are about it alone."""
         known = {claim: shipped_file(claim.pin) if self.indexes.facts else None for claim in claims}
-        found = {
+        outcomes = {
             claim: Outcome(
                 FACTS,
                 (*_file_differences(claim, facts[0]), *compare.of_metadata(claim, facts[1])),
@@ -149,9 +152,9 @@ class _Asking(Struct):
             for claim, facts in known.items()
             if facts is not None
         }
-        rest = [claim for claim in claims if claim not in found]
+        rest = [claim for claim in claims if claim not in outcomes]
         if not rest:
-            return found
+            return outcomes
         pin = rest[0].pin
         try:
             self._refuse_again(pin.index)
@@ -159,7 +162,7 @@ class _Asking(Struct):
         except OutsideError as error:
             with self._lock:
                 self._failed.setdefault(pin.index, []).append(error.message)
-            return {**found, **{claim: Outcome(unasked=error.message) for claim in rest}}
+            return {**outcomes, **{claim: Outcome(unasked=error.message) for claim in rest}}
         with self._lock:
             if rows is None:
                 self._empty.setdefault(pin.index, set()).add(pin.name)
@@ -168,11 +171,11 @@ class _Asking(Struct):
         for claim in rest:
             artifact = claim.pin.artifact
             row = (rows or {}).get(artifact.file) if artifact else None
-            found[claim] = self._of_row(claim, source, row, rows or {})
+            outcomes[claim] = self._of_row(claim, source, row, rows or {})
             if row is not None and claim.builds is None:
                 on_page = compare.page_refusals(claim, map(dict, (rows or {}).values()))
-                found[claim] = replace(found[claim], unexpected=(*found[claim].unexpected, *on_page))
-        return found
+                outcomes[claim] = replace(outcomes[claim], unexpected=(*outcomes[claim].unexpected, *on_page))
+        return outcomes
 
     def _of_row(self, claim: PinClaim, source: str, row: Mapping[str, object] | None, rows: Rows) -> Outcome:
         if row is None:
@@ -196,10 +199,10 @@ class _Asking(Struct):
         self, claim: PinClaim, source: str, listed: IndexedFile, file: FoundFile, more: Sequence[Finding] = ()
     ) -> Outcome:
         differences = (*_file_differences(claim, listed), *more)
-        told = Outcome(source, differences, _open_points(claim, listed), listed.yanked)
-        if claim.builds is not None or any(one.code == "other-hash" for one in differences):
+        outcome = Outcome(source, differences, _open_points(claim, listed), listed.yanked)
+        if claim.builds is not None or any(finding.code == "other-hash" for finding in differences):
             # a file that isn't the lock's says nothing of what the lock pins
-            return told
+            return outcome
         try:
             described = self.indexes.describe(claim, file)
             differences += tuple(compare.of_builds(claim, described.builds))
@@ -209,7 +212,7 @@ class _Asking(Struct):
                 differences += tuple(compare.of_metadata(claim, described.metadata))
                 differences += tuple(compare.of_beside(described.metadata, described.beside))
                 uncorrected = compare.missing_corrections(claim, described.metadata.requires_dist)
-                told = replace(told, unproved=(*told.unproved, *uncorrected))
+                outcome = replace(outcome, unproved=(*outcome.unproved, *uncorrected))
                 if listed.size is None:
                     # pages without sizes: what the file's own server said
                     differences += tuple(
@@ -217,11 +220,11 @@ class _Asking(Struct):
                     )
             published = self._check_publisher(claim, listed)
         except OutsideError as error:
-            return replace(told, unasked=error.message)
+            return replace(outcome, unasked=error.message)
         return replace(
-            told,
+            outcome,
             differences=(*differences, *published.differences),
-            unproved=(*told.unproved, *described.unproved, *published.unproved),
+            unproved=(*outcome.unproved, *described.unproved, *published.unproved),
             attested=published.attested,
         )
 
@@ -230,19 +233,19 @@ class _Asking(Struct):
         pin, locked = claim.pin, claim.pin.publisher
         if locked is None:
             return Outcome()
-        found = self.indexes.provenance(pin.index, listed)
-        if found is None:
+        provenance = self.indexes.provenance(pin.index, listed)
+        if provenance is None:
             return Outcome(unproved=(f"the publisher: {self.indexes.source(pin.index)} has no attestations",))
-        differences = tuple(compare.of_publisher(locked, [Publisher(**one) for one in found.claimed]))
+        differences = tuple(compare.of_publisher(locked, [Publisher(**publisher) for publisher in provenance.claimed]))
         if differences:
             return Outcome(differences=differences)
         if self.indexes.refused is None:
             return Outcome(unproved=("the publisher: claimed by the index; the extra `attest` has it proved",))
-        reason = self.indexes.refused(found.body, listed.file, listed.sha256)
+        reason = self.indexes.refused(provenance.body, listed.file, listed.sha256)
         if reason is None:
             return Outcome(attested=True)
-        said = f"its attestation doesn't prove that {locked} published it: {reason}"
-        return Outcome(differences=(difference("wrong-attestation", said, str(locked), None),))
+        message = f"its attestation doesn't prove that {locked} published it: {reason}"
+        return Outcome(differences=(difference("wrong-attestation", message, str(locked), None),))
 
     def _refuse_again(self, index: str) -> None:
         """Raise OutsideError for an index that failed several times and never answered."""
@@ -252,20 +255,20 @@ class _Asking(Struct):
                 raise OutsideError(failed[0])
 
     def without_any_page(self, lock: Sequence[Pin]) -> Mapping[str, str]:
-        """Say of which indexes it isn't known that they are any: they have no page of what was asked, nor of others of
-        the lock. Gives the reason by name."""
-        found: dict[str, str] = {}
+        """Find the addresses where perhaps no index is: they have no page of a claimed project, nor of others of the
+        lock. Return the reason by the index's name."""
+        reasons: dict[str, str] = {}
         for index in sorted(self._empty.keys() - self._answered):
-            others = sorted({pin.name for pin in lock if pin.kind == "pip" and pin.index == index} - self._empty[index])
+            rest = sorted({pin.name for pin in lock if pin.kind == "pip" and pin.index == index} - self._empty[index])
             try:
-                if not any(self.indexes.rows(index, name) is not None for name in others[:_PROBES]):
+                if not any(self.indexes.rows(index, name) is not None for name in rest[:_PROBES]):
                     source = self.indexes.source(index)
-                    found[index] = (
+                    reasons[index] = (
                         f"{source} has none of the projects that the lock takes from {index}: no index is there"
                     )
             except OutsideError as error:
-                found[index] = error.message
-        return found
+                reasons[index] = error.message
+        return reasons
 
 
 def _file_differences(claim: PinClaim, listed: IndexedFile | None) -> Iterator[Finding]:
@@ -279,10 +282,10 @@ def _file_differences(claim: PinClaim, listed: IndexedFile | None) -> Iterator[F
 
 def _open_points(claim: PinClaim, listed: IndexedFile) -> tuple[str, ...]:
     """The points that an index's page leaves open, or claims without proof."""
-    pin, told = claim.pin, []
+    pin, points = claim.pin, []
     if claim.exclude_newer is not None and listed.uploaded is None and pin.url is None:
-        told.append(f"the upload before {claim.exclude_newer}: {pin.index} has no upload times")
-    return tuple(told)
+        points.append(f"the upload before {claim.exclude_newer}: {pin.index} has no upload times")
+    return tuple(points)
 
 
 def _skip_unreachable(nowhere: Mapping[str, str], claim: PinClaim, outcome: Outcome) -> Outcome:

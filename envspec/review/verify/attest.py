@@ -57,6 +57,6 @@ def _first_reason(provenance: Provenance, dist: object) -> str | None:
     for bundle in provenance.attestation_bundles:
         if not bundle.attestations:
             return f"its index serves none by {bundle.publisher.kind}"
-        for one in bundle.attestations:
-            one.verify(bundle.publisher, dist, offline=True)  # type: ignore[arg-type]
+        for attestation in bundle.attestations:
+            attestation.verify(bundle.publisher, dist, offline=True)  # type: ignore[arg-type]
     return None

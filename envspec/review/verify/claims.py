@@ -19,18 +19,18 @@ from envspec.spec.newer import moment_of
 
 def claims_of(lock: Lock, targets: Iterable[LockedTarget]) -> Claims:
     """Collect what these targets of a lock claim, each claim once, with the targets that make it."""
-    found: dict[PinClaim, list[str]] = {}
+    targets_by_claim: dict[PinClaim, list[str]] = {}
     for target in targets:
         for claim in (*_claims(target, lock.inputs), *_builds(target, lock.inputs.exclude_newer)):
-            found.setdefault(claim, []).append(target.name)
-    return {claim: tuple(names) for claim, names in found.items()}
+            targets_by_claim.setdefault(claim, []).append(target.name)
+    return {claim: tuple(names) for claim, names in targets_by_claim.items()}
 
 
 def new_claims(claims: Claims, before: Claims) -> Claims:
     """Leave out what an earlier lock claimed in any of its targets.
 
-    A package also counts as changed whose pin is the same, and of which more extras are asked, or for another Python.
-    A file from before a moment is from before every later one: a later `exclude-newer` claims nothing new.
+    A package with the same pin counts as changed where its target asks for more extras, or has another Python. A later
+    `exclude-newer` claims nothing new.
     """
     bounds: dict[PinClaim, list[str | None]] = {}
     for claim in before:
@@ -43,9 +43,11 @@ def new_claims(claims: Claims, before: Claims) -> Claims:
 
 
 def _implies(bound: str | None, later: str | None) -> bool:
-    """Say whether what was published before one bound was so before another one, too."""
-    one, other = moment_of(bound), moment_of(later)
-    return later in {None, bound} or (one is not None and other is not None and one <= other)
+    """Return whether a file published before one bound was published before another, too."""
+    bound_moment, later_moment = moment_of(bound), moment_of(later)
+    return later in {None, bound} or (
+        bound_moment is not None and later_moment is not None and bound_moment <= later_moment
+    )
 
 
 def apply_bounds(claims: Claims, bounds: Mapping[str, str | None]) -> Claims:
@@ -59,17 +61,17 @@ def apply_bounds(claims: Claims, bounds: Mapping[str, str | None]) -> Claims:
 
 
 def unasked_parts(lock: Lock, before: Lock | None = None) -> dict[str, tuple[str, ...]]:
-    """Name what a lock has beside its packages and no index of packages can tell, by what it is; not what `before` has
-    alike."""
+    """Name the parts of a lock beside its packages that no index of packages knows, by their kind. Parts that `before`
+    has too are left out."""
     # the others are those of envspec's table, or the lock isn't sound
     pythons = {
-        f"{one.file} ({one.platform})": one
-        for one in lock.pythons
-        if sha256_of(one.platform, one.version, one.build) is None
+        f"{python.file} ({python.platform})": python
+        for python in lock.pythons
+        if sha256_of(python.platform, python.version, python.build) is None
     }
-    images = {one.name: one for one in lock.images}
-    bases = {one.platform: one for one in lock.bases}
-    read = {f"{one.package} {one.version}": one for one in lock.corrections}
+    images = {image.name: image for image in lock.images}
+    bases = {base.platform: base for base in lock.bases}
+    read = {f"{correction.package} {correction.version}": correction for correction in lock.corrections}
     code = {pin.artifact.file: (pin.artifact, pin.code) for pin in _with_unknown_code(lock) if pin.artifact}
     old: set[object] = set()
     if before is not None:
@@ -82,15 +84,15 @@ def unasked_parts(lock: Lock, before: Lock | None = None) -> dict[str, tuple[str
         "what was read in the wheel: envspec doesn't read it again": read,
         "its code for GPUs: envspec doesn't read the wheel again": code,
     }
-    found = {what: tuple(name for name, one in parts.items() if one not in old) for what, parts in named.items()}
-    return {what: names for what, names in found.items() if names}
+    unasked = {what: tuple(name for name, part in parts.items() if part not in old) for what, parts in named.items()}
+    return {what: names for what, names in unasked.items() if names}
 
 
 def _with_unknown_code(lock: Lock) -> Iterator[Pin]:
-    """Yield the pins whose code the table of wheels doesn't have: of others, the lock wouldn't be sound."""
+    """Yield the pins whose code isn't in the table of wheels: a sound lock agrees with the table on all others."""
     for target in lock:
         cuda = target.inputs.cuda
-        yield from (one for one in target.pins if one.code and cuda and published_code_in(one, cuda) is None)
+        yield from (pin for pin in target.pins if pin.code and cuda and published_code_in(pin, cuda) is None)
 
 
 def _claims(target: LockedTarget, shared: SpecInputs) -> Iterator[PinClaim]:
@@ -101,7 +103,7 @@ def _claims(target: LockedTarget, shared: SpecInputs) -> Iterator[PinClaim]:
     machine = machine_of(inputs, versions_of(target.pins))
     for pin in target.pins:
         if pin.kind == "conda":
-            yield PinClaim(pin, exclude_newer=exclude_newer, asked=_build_numbers(target, pin.name))
+            yield PinClaim(pin, exclude_newer=exclude_newer, requirements=_build_numbers(target, pin.name))
             continue
         yield PinClaim(
             pin,
@@ -109,11 +111,11 @@ def _claims(target: LockedTarget, shared: SpecInputs) -> Iterator[PinClaim]:
             inputs.platform,
             inputs.full_python,
             overrides,
-            tuple(one for one in inputs.metadata if one.name == pin.name),
+            tuple(metadata for metadata in inputs.metadata if metadata.name == pin.name),
             exclude_newer,
             uncorrected=shared.without_corrections,
             machine=machine if pin.artifact is not None and pin.artifact.variant is not None else None,
-            asked=_version_demands(target, pin.name) if is_pre_release(pin.version) else (),
+            requirements=_version_demands(target, pin.name) if is_pre_release(pin.version) else (),
             glibc=inputs.glibc,
         )
 
@@ -126,7 +128,7 @@ def _build_numbers(target: LockedTarget, name: str) -> tuple[str, ...]:
 
 
 def is_pre_release(version: str) -> bool:
-    """Say whether a version is a pre-release as PEP 440 has it."""
+    """Return whether a version is a pre-release as PEP 440 has it."""
     read = version_of(version)
     return read is not None and read.is_prerelease
 
@@ -142,5 +144,5 @@ def _version_demands(target: LockedTarget, name: str) -> tuple[str, ...]:
 
 def _builds(target: LockedTarget, exclude_newer: str | None) -> Iterator[PinClaim]:
     for pin in target.pins:
-        for one in target.build_wheels(pin):
-            yield PinClaim(one, exclude_newer=exclude_newer, builds=pin.name)
+        for wheel in target.build_wheels(pin):
+            yield PinClaim(wheel, exclude_newer=exclude_newer, builds=pin.name)

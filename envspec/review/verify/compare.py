@@ -42,10 +42,10 @@ def of_variant(file: str, locked: WheelVariant, published: Variants) -> Iterator
         sentence = f"the index knows no variant {locked.label} of this release"
         yield difference("other-variant", sentence, locked.label, None)
         return
-    there = tuple(map(str, entry))
-    if set(there) != set(locked.properties):
+    present = tuple(map(str, entry))
+    if set(present) != set(locked.properties):
         what, mine = f"the properties of {file}", "; ".join(locked.properties) or "none"
-        yield _differs("other-variant", what, mine, "; ".join(there) or "none")
+        yield _differs("other-variant", what, mine, "; ".join(present) or "none")
     elif published.priorities[: len(locked.priorities)] != locked.priorities:
         what = f"the priorities of {file}"
         yield _differs("other-variant", what, ", ".join(locked.priorities), ", ".join(published.priorities))
@@ -98,7 +98,7 @@ def _join_in_order(lines: Iterable[str]) -> str:
 
 def page_refusals(claim: PinClaim, rows: Iterable[Row]) -> Iterator[Finding]:
     """Find what `lock` wouldn't take of a page: a pre-release that nothing asks for beside a final release, and a wheel
-    beside which the release has another that comes first in the one rank of files."""
+    where the release has another that ranks before it."""
     pin = claim.pin
     version = version_of(pin.version)
     if version is None or pin.artifact is None:
@@ -117,15 +117,15 @@ def page_refusals(claim: PinClaim, rows: Iterable[Row]) -> Iterator[Finding]:
         if read_name(str(row["filename"])).label == label and _is_in_time(claim, row.get("upload-time"))
     ]
     other = choose_file(wheels, claim.platform, claim.python, claim.glibc)
-    if other not in (None, mine) and any(one.file == mine and not one.yanked for one in wheels):
+    if other not in (None, mine) and any(wheel.file == mine and not wheel.yanked for wheel in wheels):
         sentence = f"its index has {other} too, which pip and uv prefer"
         yield difference("other-build-tag", sentence, mine, other, "warning")
 
 
 def _final(claim: PinClaim, releases: Iterable[Release]) -> str | None:
     """Find a final release that could stand in a pre-release's place; None where a requirement names a pre-release."""
-    asked = [parse_requirement(line).specifier for line in claim.asked]
-    if any(one.prereleases for one in asked):
+    specifiers = [parse_requirement(line).specifier for line in claim.requirements]
+    if any(specifier.prereleases for specifier in specifiers):
         return None
     for release in releases:
         version = version_of(release.version)
@@ -135,7 +135,7 @@ def _final(claim: PinClaim, releases: Iterable[Release]) -> str | None:
             and not release.yanked
             and _is_in_time(claim, release.uploaded)
             and takes_python(release.requires_python or "", claim.python)
-            and all(one.contains(version, prereleases=True) for one in asked)
+            and all(specifier.contains(version, prereleases=True) for specifier in specifiers)
         ):
             return release.version
     return None
@@ -169,17 +169,17 @@ def of_python(claim: PinClaim, published: str | None) -> Iterator[Finding]:
     """Compare the Requires-Python of a pip package with what a lock holds of METADATA's."""
     if claim.builds is not None:
         return
-    locked, there = claim.pin.requires_python, binding_range(published, ".".join(claim.python.split(".")[:2]))
-    if locked != there:
-        yield _differs("other-requires-python", "its Requires-Python", locked or "none", there or "none")
+    locked, present = claim.pin.requires_python, binding_range(published, ".".join(claim.python.split(".")[:2]))
+    if locked != present:
+        yield _differs("other-requires-python", "its Requires-Python", locked or "none", present or "none")
 
 
 def of_builds(claim: PinClaim, requires: Sequence[str]) -> Iterator[Finding]:
-    """Compare what a source is built with in a lock with what it declares that its build requires."""
+    """Compare a source's build environment in a lock with its declared build requirements."""
     pin = claim.pin
     if pin.built_with is None:
         return
-    has = {canonical_name(one.name): one.version for one in pin.built_with}
+    has = {canonical_name(built.name): built.version for built in pin.built_with}
     held, _ = edges_of(requires, frozenset(), Markers(claim.platform, claim.python), Overrides(()))
     missing = [line for line in held if not _is_met(line, has)]
     if missing:
@@ -197,9 +197,9 @@ def of_code(file: str) -> Finding:
 
 
 def _is_met(line: str, has: Mapping[str, str]) -> bool:
-    asked = parse_requirement(line)
-    version = has.get(canonical_name(asked.name))
-    return version is not None and asked.specifier.contains(version, prereleases=True)
+    requirement = parse_requirement(line)
+    version = has.get(canonical_name(requirement.name))
+    return version is not None and requirement.specifier.contains(version, prereleases=True)
 
 
 def missing_corrections(claim: PinClaim, published: Sequence[str]) -> tuple[str, ...]:
@@ -215,15 +215,15 @@ def missing_corrections(claim: PinClaim, published: Sequence[str]) -> tuple[str,
     known = corrections().without_names(claim.uncorrected)
     lines = known.missing_requirements(pin.name, pin.version, published)
     missing = sorted(set(edges_of(lines, claim.extras, markers, overrides)[0]) - set(pin.dependencies))
-    said = "which envspec's corrections add: the lock is older than the correction, or lost the edge"
-    return tuple(f"that it requires {line}, {said}" for line in missing)
+    reason = "which envspec's corrections add: the lock is older than the correction, or lost the edge"
+    return tuple(f"that it requires {line}, {reason}" for line in missing)
 
 
 def of_licence(pin: Pin, published: str | None) -> Iterator[Finding]:
     """Compare the licence, as METADATA or a channel words it."""
-    said = without_unseen(published) or None if published else None
-    if pin.licence != said:
-        yield _differs("other-licence", "the licence", pin.licence or "none", said or "none")
+    licence = without_unseen(published) or None if published else None
+    if pin.licence != licence:
+        yield _differs("other-licence", "the licence", pin.licence or "none", licence or "none")
 
 
 def of_publisher(locked: Publisher, claimed: Sequence[Publisher]) -> Iterator[Finding]:
@@ -241,16 +241,16 @@ def of_publisher(locked: Publisher, claimed: Sequence[Publisher]) -> Iterator[Fi
 def of_record(claim: PinClaim, record: Pin, build_number: int) -> Iterator[Finding]:
     """Compare a conda package with the record that its channel has under that file name, read as a pin."""
     pin = claim.pin
-    for asked in claim.asked:
-        if not takes_build_number(asked, build_number):
-            sentence = f"its build number is {build_number}, and {asked} is asked for"
-            yield difference("other-build-number", sentence, asked, str(build_number))
+    for demand in claim.requirements:
+        if not takes_build_number(demand, build_number):
+            sentence = f"its build number is {build_number}, and {demand} is asked for"
+            yield difference("other-build-number", sentence, demand, str(build_number))
     if pin.artifact is None or record.artifact is None:
         return
-    there = record.artifact
-    yield from of_file(pin.artifact, IndexedFile(there.file, there.sha256, there.size))
-    if pin.artifact.md5 is not None and there.md5 is not None and pin.artifact.md5 != there.md5:
-        yield _differs("other-hash", f"the MD5 of {there.file}", pin.artifact.md5, there.md5)
+    published = record.artifact
+    yield from of_file(pin.artifact, IndexedFile(published.file, published.sha256, published.size))
+    if pin.artifact.md5 is not None and published.md5 is not None and pin.artifact.md5 != published.md5:
+        yield _differs("other-hash", f"the MD5 of {published.file}", pin.artifact.md5, published.md5)
     yield from _of_lines(set(pin.dependencies), set(record.dependencies), set())
     yield from of_licence(pin, record.licence)
 

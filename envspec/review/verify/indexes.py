@@ -17,7 +17,7 @@ from envspec.artifacts.urls import index_address
 from envspec.base.errors import IndexFailure, OutsideError
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
-from envspec.base.settings import Settings, load_settings, split_credentials
+from envspec.configuration.settings import Settings, load_settings, split_credentials
 from envspec.facts import released, wheels
 from envspec.lock.model import Pin
 from envspec.net.connections import index_fetcher
@@ -82,11 +82,16 @@ class Indexes(Struct, frozen=True):
     _looking: threading.Lock = field(default_factory=threading.Lock)
 
     @staticmethod
-    def of(spec: Spec, env: Mapping[str, str], others: Mapping[str, str] = NO_OTHERS, *, facts: bool = True) -> Indexes:
-        """Set them up. `others` are addresses that a second source has, by the index's name: `elsewhere` asks there.
-        Raises InputError for a broken configuration."""
+    def of(
+        spec: Spec, env: Mapping[str, str], second_addresses: Mapping[str, str] = NO_OTHERS, *, facts: bool = True
+    ) -> Indexes:
+        """Set up the indexes. `second_addresses` are those of a second source, by the index's name: `elsewhere` asks
+        there. Raises InputError for a broken configuration."""
         settings = load_settings(env)
-        known = {**settings.index_urls(spec.index_addresses), **{f"{name} again": url for name, url in others.items()}}
+        known = {
+            **settings.index_urls(spec.index_addresses),
+            **{f"{name} again": url for name, url in second_addresses.items()},
+        }
         fetcher = index_fetcher(settings, known, env)
         cache = settings.cache()
         return Indexes(
@@ -105,12 +110,12 @@ class Indexes(Struct, frozen=True):
         )
 
     def elsewhere(self, addresses: Mapping[str, str]) -> Indexes:
-        """Give the same indexes at other addresses, which alone are asked for them, and no facts."""
+        """Return the same indexes at other addresses. Only these are asked, and no facts."""
         flat = {name: urls for name, urls in self.flat.items() if name not in addresses}
         return replace(self, flat=flat, facts=False, _addresses=dict(addresses), _looking=threading.Lock())
 
     def address(self, index: str) -> str:
-        """Give where an index is asked, of a flat one its first page. Raises OutsideError without one."""
+        """Return an index's address, of a flat one its first page. Raises OutsideError without one."""
         return next(iter(self.flat.get(index, ())), None) or self._address(index)
 
     def source(self, index: str) -> str:
@@ -135,7 +140,7 @@ class Indexes(Struct, frozen=True):
         return {str(row["filename"]): row for row in rows}
 
     def read_row(self, row: Mapping[str, Any]) -> IndexedFile:
-        """Read a row; the hash of a file that has none there is taken of the file itself. Raises IndexFailure."""
+        """Read a row. A file without a hash there is hashed itself. Raises IndexFailure."""
         sha256, size = row["hashes"].get("sha256"), row.get("size")
         if sha256 is None:
             sha256, size = self.hashes.of(str(row["url"]))
@@ -193,8 +198,8 @@ class Indexes(Struct, frozen=True):
             # what a build is free to choose is the licence's wording alone
             metadata = replace(facts.metadata, licence=facts.metadata.licence or pin.licence)
             return Described(metadata, builds=facts.builds, inert=bool(facts.inert))
-        told = (f"the requirements of {file.file}: only building it tells them",)
-        return Described(None, told, facts.builds, inert=False)
+        open_points = (f"the requirements of {file.file}: only building it tells them",)
+        return Described(None, open_points, facts.builds, inert=False)
 
     def _address(self, index: str) -> str:
         # one thread at a time: it may look for uv, and Python's sysconfig bears no two
@@ -233,7 +238,7 @@ def ask_channels(claims: Sequence[PinClaim], spec: Spec, env: Mapping[str, str])
         records = records_of(resolver, pins, subdirs, "what conda's channels have")
     except OutsideError as error:
         return {claim: Outcome(unasked=error.message) for claim in claims}
-    sources = {one.name: redact(split_credentials(one.address)[0]) for one in resolver.channels}
+    sources = {channel.name: redact(split_credentials(channel.address)[0]) for channel in resolver.channels}
     return {claim: _outcome(claim, sources[claim.pin.index.rpartition("/")[0]], records) for claim in claims}
 
 
@@ -244,9 +249,10 @@ def _outcome(claim: PinClaim, source: str, records: Mapping[tuple[str, str], Rep
     if record is None:
         return Outcome(source, tuple(compare.of_file(pin.artifact, None)))
     try:
-        there = as_pin(record)
+        published = as_pin(record)
     except OutsideError as error:
         return Outcome(source, unasked=error.message)
     return Outcome(
-        source, (*compare.of_record(claim, there, record.build_number), *compare.of_time(claim, upload_time(record)))
+        source,
+        (*compare.of_record(claim, published, record.build_number), *compare.of_time(claim, upload_time(record))),
     )

@@ -27,7 +27,7 @@ class PinClaim(Struct, frozen=True):
     builds         the source in whose build environment it is; None for a package of the target itself
     uncorrected    names of corrections that the spec switches off
     machine        what the target says of its machines, for a package of which a variant is pinned
-    asked          what the target's requirements say of a pre-release's version, of a conda package's build number
+    requirements   what the target's requirements say of a pre-release's version, of a conda package's build number
     """
 
     pin: Pin
@@ -40,7 +40,7 @@ class PinClaim(Struct, frozen=True):
     builds: str | None = None
     uncorrected: tuple[str, ...] = ()
     machine: TargetMachine | None = None
-    asked: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
     glibc: str | None = None
 
     @property
@@ -101,7 +101,7 @@ class Outcome(Struct, frozen=True):
     unexpected: tuple[Finding, ...] = ()
 
 
-class Told(Struct, frozen=True):
+class ClaimResult(Struct, frozen=True):
     """A claim, the targets that make it, and what came of it.
 
     second  what came of it at the second source that the site's policy demands; None where it demands none
@@ -119,11 +119,11 @@ class Told(Struct, frozen=True):
     @property
     def is_unasked(self) -> bool:
         """Whether the claim, or a part of it, couldn't be asked somewhere."""
-        return any(one.unasked is not None for one in self.outcomes)
+        return any(outcome.unasked is not None for outcome in self.outcomes)
 
     @property
     def differs(self) -> bool:
-        return any(one.differences for one in self.outcomes)
+        return any(outcome.differences for outcome in self.outcomes)
 
 
 # The answers about all claims, as one value.
@@ -136,74 +136,84 @@ class Verification(Struct, frozen=True):
     beside  what the lock has beside packages and no publisher was asked about, by the reason
     """
 
-    told: tuple[Told, ...]
+    results: tuple[ClaimResult, ...]
     total: int
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
-    def forged(self) -> tuple[tuple[Told, Outcome, Finding], ...]:
+    def forged(self) -> tuple[tuple[ClaimResult, Outcome, Finding], ...]:
         """The lock's claims that their publisher denies, with the publisher."""
         return tuple(
-            (one, outcome, difference)
-            for one in self.told
-            for outcome in one.outcomes
+            (result, outcome, difference)
+            for result in self.results
+            for outcome in result.outcomes
             for difference in outcome.differences
         )
 
     @property
-    def unexpected(self) -> tuple[tuple[Told, Outcome, Finding], ...]:
+    def unexpected(self) -> tuple[tuple[ClaimResult, Outcome, Finding], ...]:
         """The claims that are published as the lock has them, and that `lock` wouldn't take."""
-        return tuple((one, one.outcome, difference) for one in self.told for difference in one.outcome.unexpected)
+        return tuple(
+            (result, result.outcome, difference) for result in self.results for difference in result.outcome.unexpected
+        )
 
     @property
     def unasked(self) -> dict[str, tuple[str, ...]]:
         """The packages that couldn't be asked, in whole or in part, by the reason."""
         return _group(
-            (outcome.unasked, one.claim) for one in self.told for outcome in one.outcomes if outcome.unasked is not None
+            (outcome.unasked, result.claim)
+            for result in self.results
+            for outcome in result.outcomes
+            if outcome.unasked is not None
         )
 
     @property
     def unproved(self) -> dict[str, tuple[str, ...]]:
         """The claims that no publisher answers in a form that can be compared, with their packages."""
-        found = _group(
-            (sentence, one.claim) for one in self.told for outcome in one.outcomes for sentence in outcome.unproved
+        unproved = _group(
+            (sentence, result.claim)
+            for result in self.results
+            for outcome in result.outcomes
+            for sentence in outcome.unproved
         )
-        return {**found, **self.beside}
+        return {**unproved, **self.beside}
 
     @property
-    def yanked(self) -> tuple[tuple[Told, str], ...]:
+    def yanked(self) -> tuple[tuple[ClaimResult, str], ...]:
         """The claims whose file its index yanked, with the index's reason."""
-        return tuple((one, one.outcome.yanked) for one in self.told if one.outcome.yanked is not None)
+        return tuple((result, result.outcome.yanked) for result in self.results if result.outcome.yanked is not None)
 
     @property
     def sources(self) -> dict[tuple[str, str], int]:
         """The sources of the answers, by the index's name and the source, with the number of claims."""
-        found: dict[tuple[str, str], int] = {}
-        for one in self.told:
-            for outcome in one.outcomes:
+        claims: dict[tuple[str, str], int] = {}
+        for result in self.results:
+            for outcome in result.outcomes:
                 if outcome.source and outcome.unasked is None:
-                    key = (one.claim.pin.index, outcome.source)
-                    found[key] = found.get(key, 0) + 1
-        return dict(sorted(found.items()))
+                    key = (result.claim.pin.index, outcome.source)
+                    claims[key] = claims.get(key, 0) + 1
+        return dict(sorted(claims.items()))
 
     @property
     def proved(self) -> int:
         """The number of claims that agree with their publisher in all that it publishes."""
-        return sum(not one.is_unasked and not one.differs for one in self.told) - self.by_facts
+        return sum(not result.is_unasked and not result.differs for result in self.results) - self.by_facts
 
     @property
     def by_facts(self) -> int:
         """The number of claims that agree with envspec's own facts, and whose index wasn't asked."""
-        return sum(not one.differs and all(each.source == FACTS for each in one.outcomes) for one in self.told)
+        return sum(
+            not result.differs and all(each.source == FACTS for each in result.outcomes) for result in self.results
+        )
 
     @property
     def attested(self) -> int:
         """The number of claims whose publisher is proved by attestations."""
-        return sum(one.outcome.attested for one in self.told)
+        return sum(result.outcome.attested for result in self.results)
 
 
 def _group(rows: Iterator[tuple[str, PinClaim]]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, dict[str, None]] = {}
+    labels: dict[str, dict[str, None]] = {}
     for reason, claim in rows:
-        found.setdefault(reason, {})[claim.label] = None
-    return {reason: tuple(sorted(names)) for reason, names in found.items()}
+        labels.setdefault(reason, {})[claim.label] = None
+    return {reason: tuple(sorted(names)) for reason, names in labels.items()}

@@ -124,5 +124,5 @@ def test_what_is_wrong_has_its_place(text: str, where: str, message: str) -> Non
 
 
 def test_no_reader_needs_docstrings() -> None:
-    code = "import envspec.spec.schema, envspec.review.policy.schema, envspec.base.user_config"
+    code = "import envspec.spec.schema, envspec.review.policy.schema, envspec.configuration.user_config"
     subprocess.run([sys.executable, "-OO", "-c", code], check=True)

@@ -221,7 +221,7 @@ def test_gathering_a_made_up_machine(tmp_path: Path) -> None:
     assert machine.slurm is not None
     assert (machine.slurm.version, machine.slurm.partitions) == ("24.05.2", {"gpu": "gpu:h100:8", "cpu": ""})
     assert machine.compiler is not None and machine.compiler.version == "gcc 13.2.0"
-    assert machine.pythons.found == ("3.12",)
+    assert machine.pythons.versions == ("3.12",)
     assert [(u.python, u.packages) for u in machine.pythons.user_sites] == [
         ("3.12", ("nvidia-cublas-cu12 12.1", "torch 2.1.0"))
     ]

@@ -13,7 +13,7 @@ from runner_samples import CARRIED, HOSTILE, HOSTILE_CASE, PLAIN, case
 from smoke_golden import golden
 
 from envspec.base.errors import InputError
-from envspec.base.settings import load_settings
+from envspec.configuration.settings import load_settings
 from envspec.prove.smoke.report.compare import load_references
 from envspec.prove.smoke.run.apptainer import _AT_HOME, Apptainer
 from envspec.prove.smoke.run.case import (

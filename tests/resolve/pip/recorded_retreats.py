@@ -27,7 +27,7 @@ from envspec.resolve.workflow.relock import RelockRequest, relock
 from envspec.resolve.workflow.solve import Resolvers
 from envspec.spec.parse import load_spec
 
-RECORDED = Path(__file__).resolve().parents[2] / "data" / "retreats" / "recorded.xz"
+RECORDED = Path(__file__).resolve().parents[2] / "data" / "retreats" / "recorded"
 DATE = "2026-11-24"
 EDGES = {
     "vllm": {"torch", "llguidance"},

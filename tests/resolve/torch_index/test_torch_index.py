@@ -1,4 +1,4 @@
-"""Where the torch family comes from: the table of DESIGN §3, judged on the facts that ship."""
+"""Where the torch family comes from: the table of docs/resolution.md#which-torch, judged on the facts that ship."""
 
 import pytest
 from packaging.requirements import Requirement

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from envspec.lock.formats.foreign.side import Side
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
-from envspec.review.diff.model import Side
 from envspec.review.diff.review import review
 from envspec.review.diff.rows import Review
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from envspec.review.diff.foreign.read import sides
+from envspec.lock.formats.foreign.read import sides
 from envspec.review.diff.review import review
 from envspec.review.diff.rows import Review
 from envspec.review.diff.words import versions

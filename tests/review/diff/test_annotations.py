@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from support.sound import sound_target
 
 from envspec.app.annotate import AnnotatedFiles, annotate
+from envspec.lock.formats.foreign.side import Side
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import Lock
 from envspec.lock.write import dumps
 from envspec.review.annotations import code_quality, line_in, workflow_commands
 from envspec.review.diff.judged import with_spec_changes
-from envspec.review.diff.model import Side
 from envspec.review.diff.of_specs import of_specs
 from envspec.review.diff.review import review
 from envspec.review.diff.rows import Fact, Review

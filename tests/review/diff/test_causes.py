@@ -4,9 +4,9 @@ import pytest
 from diff_samples import Change, added, base, both, every_target, fields, reviewed, sha, spec, version, wheel
 from msgspec.structs import replace
 
+from envspec.lock.formats.foreign.side import Side
 from envspec.lock.model import Artifact, Lock, LockedPython, LockedTarget
 from envspec.review.diff.markdown import markdown
-from envspec.review.diff.model import Side
 from envspec.review.diff.review import review
 from envspec.review.diff.rows import Fact, Review
 from envspec.review.diff.text import text

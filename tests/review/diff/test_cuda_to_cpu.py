@@ -6,10 +6,10 @@ import pytest
 from diff_samples import wheel
 from foreign_reviews import Write, between, write as write
 
+from envspec.lock.formats.foreign.read import sides
+from envspec.lock.formats.foreign.selection import Wish
+from envspec.lock.formats.foreign.side import Side
 from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
-from envspec.review.diff.foreign.read import sides
-from envspec.review.diff.foreign.selection import Wish
-from envspec.review.diff.model import Side
 from envspec.review.diff.review import review
 from envspec.review.diff.rows import Review
 

@@ -12,10 +12,10 @@ from diff_samples import wheel
 from support.sound import sound_target
 
 from envspec.base.reader.nodes import Array, Either, Names, Node, Table
+from envspec.lock.formats.foreign.side import Side
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import Lock
 from envspec.review.diff.judged import with_spec_changes
-from envspec.review.diff.model import Side
 from envspec.review.diff.of_specs import of_specs
 from envspec.review.diff.review import review
 from envspec.review.diff.rows import Review

@@ -3,10 +3,10 @@
 from diff_samples import added, base, reviewed, wheel
 from msgspec.structs import replace
 
+from envspec.lock.formats.foreign.side import Side
 from envspec.lock.model import Artifact, Lock, LockedTarget, SpecInputs, TargetInputs
 from envspec.packages.stated import StatedMetadata
 from envspec.review.diff.judged import with_flaws
-from envspec.review.diff.model import Side
 
 
 def test_what_nothing_asks_for_is_high() -> None:

@@ -7,13 +7,13 @@ import pytest
 from diff_samples import base, sha
 from foreign_reviews import FILES, FORMATS, Write, between, rows, write as write
 
+from envspec.lock.formats.foreign.read import oldest_python, sides
+from envspec.lock.formats.foreign.shape import index_name
+from envspec.lock.formats.foreign.universal import holds
 from envspec.lock.write import dumps
 from envspec.packages.other_formats import format_of
 from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import marker_environment
-from envspec.review.diff.foreign.read import oldest_python, sides
-from envspec.review.diff.foreign.shape import index_name
-from envspec.review.diff.foreign.universal import holds
 from envspec.review.diff.words import edges
 
 

@@ -5,8 +5,8 @@ from diff_samples import base, sha
 from foreign_reviews import FILES, Write, between, rows, write as write
 
 from envspec.base.errors import InputError
+from envspec.lock.formats.foreign.shape import channel_name, conda_file
 from envspec.lock.write import dumps
-from envspec.review.diff.foreign.shape import channel_name, conda_file
 
 
 def test_conda_lock_and_pixi_lock() -> None:

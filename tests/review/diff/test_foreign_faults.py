@@ -7,7 +7,7 @@ import pytest
 from foreign_reviews import FILES, FORMATS, Write, between, write as write
 
 from envspec.base.errors import InputError
-from envspec.review.diff.foreign.read import sides
+from envspec.lock.formats.foreign.read import sides
 
 BAD = {
     "uv.lock": ('version = 1\nrequires-python = ">=3.10"\npackage = 1\n', "package must be a list"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from foreign_reviews import Write, write as write
 
-from envspec.review.diff.foreign.read import sides
+from envspec.lock.formats.foreign.read import sides
 from envspec.review.diff.review import review
 
 ONE, TWO = f"sha256:{1:064d}", f"sha256:{2:064d}"

@@ -8,10 +8,10 @@ import pytest
 from diff_samples import Change, added, artifact, both, fields, pins, sha, target
 from msgspec.structs import replace
 
+from envspec.lock.formats.foreign.side import Side
 from envspec.lock.model import Artifact, GitSource, Lock, Pin
 from envspec.lock.read import load
 from envspec.review.diff.judged import with_flaws
-from envspec.review.diff.model import Side
 from envspec.review.diff.review import review
 
 LOCK = Path(__file__).resolve().parents[3] / "locks" / "mm-v2.9" / "envspec.lock"

@@ -6,11 +6,11 @@ import pytest
 from diff_samples import base, sha
 from msgspec.structs import replace
 
+from envspec.lock.formats.foreign.side import Side
 from envspec.lock.model import LockedPython
 from envspec.review.diff.as_json import as_json
 from envspec.review.diff.html import html
 from envspec.review.diff.markdown import markdown
-from envspec.review.diff.model import Side
 from envspec.review.diff.review import review
 from envspec.review.diff.rows import Review
 from envspec.review.diff.text import text

@@ -9,11 +9,11 @@ import pytest
 import tomli
 from support.applied import apply
 
+from envspec.lock.formats.foreign.side import Side
 from envspec.lock.model import Lock
 from envspec.lock.read import loads
 from envspec.review.diff.as_json import as_json
 from envspec.review.diff.markdown import markdown
-from envspec.review.diff.model import Side
 from envspec.review.diff.review import diff, review
 from envspec.review.diff.rows import Review
 from envspec.review.diff.text import text

@@ -26,12 +26,13 @@ from diff_samples import (
 )
 from msgspec.structs import replace
 
+from envspec.lock.formats.foreign.side import EVERYTHING, Side
 from envspec.lock.model import Artifact, GitSource, Lock, LockedImage, Pin
 from envspec.packages.stated import StatedMetadata
 from envspec.review.diff.as_json import as_json
 from envspec.review.diff.html import html
 from envspec.review.diff.markdown import markdown
-from envspec.review.diff.model import EVERYTHING, Side, nothing
+from envspec.review.diff.model import nothing
 from envspec.review.diff.review import review
 from envspec.review.diff.rows import Fact, Move, Review, Row, in_order
 from envspec.review.diff.text import text

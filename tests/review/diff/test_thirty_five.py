@@ -15,12 +15,12 @@ from review_heads import head, lacking
 from support import in_process, packages
 from support.index import Index
 
+from envspec.lock.formats.foreign.read import sides
+from envspec.lock.formats.foreign.side import Side
 from envspec.lock.model import Artifact, Pin
 from envspec.lock.store import LockFolder
-from envspec.review.diff.foreign.read import sides
 from envspec.review.diff.judged import with_flaws, with_spec_changes
 from envspec.review.diff.markdown import markdown
-from envspec.review.diff.model import Side
 from envspec.review.diff.of_specs import of_specs
 from envspec.review.diff.review import review
 from envspec.review.diff.rows import Review

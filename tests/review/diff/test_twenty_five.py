@@ -11,7 +11,7 @@ import pytest
 import tomli
 from review_heads import head, lacking
 
-from envspec.review.diff.foreign.read import sides
+from envspec.lock.formats.foreign.read import sides
 from envspec.review.diff.markdown import markdown
 from envspec.review.diff.review import review
 

@@ -10,9 +10,9 @@ from packaging.requirements import Requirement
 from support.uv_locks import Shape, uv_lock, write_project
 
 from envspec.base.errors import InputError
+from envspec.lock.formats.foreign.read import sides
+from envspec.lock.formats.foreign.selection import NO_WISH, Choice, Offers, Wish, forks
 from envspec.packages.tags import marker_environment
-from envspec.review.diff.foreign.read import sides
-from envspec.review.diff.foreign.selection import NO_WISH, Choice, Offers, Wish, forks
 from envspec.review.diff.review import review
 
 LINUX = ("linux-64",)

@@ -4,8 +4,9 @@ from msgspec.structs import replace
 from support import report as sample
 
 from envspec.app.lock.summary import describe
+from envspec.lock.formats.foreign.side import Side
 from envspec.lock.model import Lock, LockedTarget
-from envspec.review.diff.model import Side, nothing
+from envspec.review.diff.model import nothing
 from envspec.review.diff.review import review
 from envspec.review.report.collect import page_of
 from envspec.review.report.model import AuditSummary, Page, Trouble

@@ -21,5 +21,5 @@ def test_a_row_says_what_its_wheel_says(release: str) -> None:
     found = read_wheel(named[0], index)
     assert found.flags is not None and found.cuda is not None
     assert (row.variant, row.sm, row.ptx) == (torch_builds.variant_of(found.cuda), found.flags.sm, found.flags.ptx)
-    said = found.said
-    assert (row.cudnn, row.nccl, row.triton) == (said.cudnn, said.nccl, said.triton)
+    declared = found.declared
+    assert (row.cudnn, row.nccl, row.triton) == (declared.cudnn, declared.nccl, declared.triton)

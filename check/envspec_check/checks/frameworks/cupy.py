@@ -45,10 +45,10 @@ def cupy_devices(ctx: Context, cupy: Any) -> Outcome:
     if str(version // 1000) != major:
         remedy = f"lock cupy-cuda{major}x"
         return failed(f"CuPy is built for CUDA {version // 1000}, the target for {major}", remedy, details=details)
-    wanted = ["%d%d" % capability_of(one) for one in ctx.target.get("architectures", [])]
-    if wanted and not set(capabilities) <= set(wanted):
-        told = f"CuPy's GPUs are of {', '.join(capabilities)}: the target is for {', '.join(wanted)}"
-        return failed(told, "use the target for this GPU, or lock one", details=details)
+    expected = ["%d%d" % capability_of(architecture) for architecture in ctx.target.get("architectures", [])]
+    if expected and not set(capabilities) <= set(expected):
+        reason = f"CuPy's GPUs are of {', '.join(capabilities)}: the target is for {', '.join(expected)}"
+        return failed(reason, "use the target for this GPU, or lock one", details=details)
     return passed(details=details)
 
 
@@ -77,8 +77,8 @@ def cupy_operators(ctx: Context, cupy: Any, precision: str) -> Outcome:
     for name, function in own_operators(cupy).items():
         case = OPERATORS[name]
         inputs = [made.standard_normal(shape) for shape in (case.quick if ctx.quick else case.shapes)]
-        short = [cupy.asarray(one, precision) for one in inputs]
-        exact = [cupy.asnumpy(one).astype("float64") for one in short]
+        short = [cupy.asarray(array, precision) for array in inputs]
+        exact = [cupy.asnumpy(array).astype("float64") for array in short]
         errors[name] = farthest(cupy.asnumpy(function(*short)), case.exact(*exact))
     return judge(errors, LIMITS[precision], f"in {precision}")
 
@@ -94,16 +94,16 @@ def cupy_libraries(ctx: Context, cupy: Any) -> Outcome:
     made = np.random.RandomState(ctx.seed)
     square, rows = made.standard_normal((300, 300)) + 30 * np.eye(300), made.standard_normal((300, 272))
     thin = np.where(np.abs(rows) > 1.5, rows, 0.0)
-    there, more = cupy.asarray(square), cupy.asarray(rows)
+    matrix, more = cupy.asarray(square), cupy.asarray(rows)
     errors = {
-        "solve": farthest(cupy.asnumpy(cupy.linalg.solve(there, more)), np.linalg.solve(square, rows)),
+        "solve": farthest(cupy.asnumpy(cupy.linalg.solve(matrix, more)), np.linalg.solve(square, rows)),
         "singular values": farthest(
             cupy.asnumpy(cupy.linalg.svd(more, compute_uv=False)), np.linalg.svd(rows, compute_uv=False)
         ),
         "fft": farthest(cupy.asnumpy(cupy.abs(cupy.fft.fft(more))), np.abs(np.fft.fft(rows))),
         "sort": farthest(cupy.asnumpy(cupy.sort(more, axis=0)), np.sort(rows, axis=0)),
         "cumsum": farthest(cupy.asnumpy(cupy.cumsum(more)), np.cumsum(rows)),
-        "a sparse product": farthest(cupy.asnumpy(sparse.csr_matrix(cupy.asarray(thin)).T @ there), thin.T @ square),
+        "a sparse product": farthest(cupy.asnumpy(sparse.csr_matrix(cupy.asarray(thin)).T @ matrix), thin.T @ square),
     }
     drawn = cupy.random.RandomState(ctx.seed).standard_normal(100000)
     moments = float(drawn.mean()), float(drawn.std())
@@ -142,9 +142,9 @@ def cupy_kernel(ctx: Context, cupy: Any) -> Outcome:
     count, wrong = 100003, []
     for kind, name in (("float32", "float"), ("float64", "double")):
         values = cupy.arange(count, dtype=kind)
-        found = cupy.zeros_like(values)
-        module.get_function(f"twice_and_one<{name}>")((-(-count // 128),), (128,), (values, found, cupy.int32(count)))
-        wrong += [] if bool((found == values * 2 + 1).all()) else [f"a template for {name}"]
+        result = cupy.zeros_like(values)
+        module.get_function(f"twice_and_one<{name}>")((-(-count // 128),), (128,), (values, result, cupy.int32(count)))
+        wrong += [] if bool((result == values * 2 + 1).all()) else [f"a template for {name}"]
     total, whole = cupy.zeros(1, cupy.uint64), cupy.arange(count, dtype=cupy.int32)
     cupy.RawKernel(SUMS, "sums")((-(-count // 128),), (128,), (whole, total, cupy.int32(count)))
     wrong += [] if int(total[0]) == count * (count - 1) // 2 else ["shared memory and atomics"]
@@ -153,8 +153,8 @@ def cupy_kernel(ctx: Context, cupy: Any) -> Outcome:
     most = cupy.ReductionKernel("int64 x", "int64 y", "x", "max(a, b)", "y = a", "0", "most_of")(squares)
     wrong += [] if int(most) == 998001 else ["ReductionKernel"]
 
-    def product_and_one(one: Any, other: Any) -> Any:
-        return one * other + one
+    def product_and_one(first: Any, second: Any) -> Any:
+        return first * second + first
 
     fused = cupy.fuse(product_and_one)(cupy.arange(1000.0), cupy.arange(1000.0))
     wrong += [] if float(fused.sum()) == 333333000.0 else ["fuse"]
@@ -198,21 +198,21 @@ def cupy_memory(ctx: Context, cupy: Any) -> Outcome:
 def cupy_stream(ctx: Context, cupy: Any) -> Outcome:
     """Work on two streams is ordered by an event, and copies to pinned memory come back whole."""
     np = numpy()
-    one, other = cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(non_blocking=True)
+    first, second = cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(non_blocking=True)
     done = cupy.cuda.Event()
-    with one:
+    with first:
         held = cupy.ones((1024, 1024), cupy.float64)
         for _ in range(20):
             held = held @ held / 1024.0
         held += cupy.arange(1024.0)
-        done.record(one)
-    other.wait_event(done)
-    with other:
-        found = held * 2.0
-        memory = cupy.cuda.alloc_pinned_memory(found.nbytes)
-        home = np.frombuffer(memory, np.float64, found.size).reshape(found.shape)
-        found.get(stream=other, out=home)
-    other.synchronize()
+        done.record(first)
+    second.wait_event(done)
+    with second:
+        doubled = held * 2.0
+        memory = cupy.cuda.alloc_pinned_memory(doubled.nbytes)
+        home = np.frombuffer(memory, np.float64, doubled.size).reshape(doubled.shape)
+        doubled.get(stream=second, out=home)
+    second.synchronize()
     right = np.broadcast_to(2.0 * (1.0 + np.arange(1024.0)), (1024, 1024))
     error = farthest(home, right)
     if not error <= 1e-12:

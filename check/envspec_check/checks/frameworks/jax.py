@@ -29,12 +29,12 @@ def plugins() -> Dict[str, str]:
     the modules of a package without a file (discover_pjrt_plugins of jax/_src/xla_bridge.py)."""
     spec = importlib.util.find_spec("jax_plugins")
     folders = list(spec.submodule_search_locations or []) if spec else []
-    found = {one.name: "jax_plugins" for one in pkgutil.iter_modules(folders)}
+    by_name = {module.name: "jax_plugins" for module in pkgutil.iter_modules(folders)}
     for dist in importlib.metadata.distributions():
         for entry in dist.entry_points:
             if entry.group == "jax_plugins":
-                found[entry.name] = f"{dist.metadata['Name']} {dist.version}"
-    return found
+                by_name[entry.name] = f"{dist.metadata['Name']} {dist.version}"
+    return by_name
 
 
 def settle(ctx: Context, exact: bool = False, hosts: int = 1) -> Any:
@@ -51,7 +51,7 @@ def settle(ctx: Context, exact: bool = False, hosts: int = 1) -> Any:
 
 
 def on_gpu(ctx: Context) -> bool:
-    """Whether the checks of JAX run on the GPU: where only another framework has CUDA they run on the CPU."""
+    """Return whether the checks of JAX run on the GPU: where only another framework has CUDA they run on the CPU."""
     return ctx.device == "cuda" and bool(plugins())
 
 
@@ -117,8 +117,8 @@ class JaxKit(Kit):
         return -own.mean()
 
     def gradients(self, params: Params, rows: Any, labels: Any) -> Tuple[float, Params]:
-        loss, found = self.jax.value_and_grad(self.loss)(params, rows, labels)
-        return float(loss), {name: self.back(one) for name, one in found.items()}
+        loss, gradients = self.jax.value_and_grad(self.loss)(params, rows, labels)
+        return float(loss), {name: self.back(gradient) for name, gradient in gradients.items()}
 
     def training(self, seed: int, precision: str, dropout: bool = False) -> Any:
         return JaxTraining(self, seed, precision, dropout)
@@ -130,7 +130,7 @@ class JaxTraining:
     def __init__(self, kit: JaxKit, seed: int, precision: str, dropout: bool) -> None:
         jax, jnp = kit.jax, kit.jnp
         self.kit, self.dropout = kit, dropout
-        params = {name: kit.put(one, "fp32") for name, one in oracle.first_params(seed).items()}
+        params = {name: kit.put(weights, "fp32") for name, weights in oracle.first_params(seed).items()}
         speed = jax.tree_util.tree_map(jnp.zeros_like, params)
         self.state = {"params": params, "speed": speed, "key": jax.random.PRNGKey(seed)}
         self.apply = jax.jit(functools.partial(self.next, precision=precision), donate_argnums=0)
@@ -140,12 +140,14 @@ class JaxTraining:
         key, own = jax.random.split(state["key"])
 
         def loss_of(params: Params) -> Any:
-            short = [tree.tree_map(lambda one: self.kit.put(one, precision), one) for one in (params, rows)]
+            short = [tree.tree_map(lambda leaf: self.kit.put(leaf, precision), values) for values in (params, rows)]
             return self.kit.loss(*short, labels, own if self.dropout else None)
 
         loss, gradients = jax.value_and_grad(loss_of)(state["params"])
-        speed = tree.tree_map(lambda one, more: oracle.MOMENTUM * one + more, state["speed"], gradients)
-        params = tree.tree_map(lambda one, more: one - oracle.RATE * more, state["params"], speed)
+        speed = tree.tree_map(
+            lambda velocity, gradient: oracle.MOMENTUM * velocity + gradient, state["speed"], gradients
+        )
+        params = tree.tree_map(lambda weight, velocity: weight - oracle.RATE * velocity, state["params"], speed)
         return {"params": params, "speed": speed, "key": key}, loss
 
     def step(self, rows: Any, labels: Any) -> float:
@@ -153,12 +155,12 @@ class JaxTraining:
         return float(loss)
 
     def params(self) -> Params:
-        return {name: self.kit.back(one) for name, one in self.state["params"].items()}
+        return {name: self.kit.back(weights) for name, weights in self.state["params"].items()}
 
     def leaves(self) -> Dict[str, Any]:
         parts = ("params", "speed")
-        found = {f"{part}.{name}": one for part in parts for name, one in self.state[part].items()}
-        return {**found, "key": self.state["key"]}
+        leaves = {f"{part}.{name}": leaf for part in parts for name, leaf in self.state[part].items()}
+        return {**leaves, "key": self.state["key"]}
 
     def save(self, path: Any) -> None:
         leaves, _ = self.kit.jax.tree_util.tree_flatten(self.state)
@@ -175,24 +177,24 @@ class JaxTraining:
 @check("jax.build", torch=False)
 def jax_build(ctx: Context) -> Outcome:
     """JAX can be imported, and brings a backend for the target's CUDA and for no other vendor's GPUs."""
-    found, cuda = plugins(), ctx.target.get("cuda")
+    loadable, cuda = plugins(), ctx.target.get("cuda")
     os.environ["JAX_PLATFORMS"] = "cpu"
     jax, jaxlib = importlib.import_module("jax"), importlib.import_module("jaxlib")
-    details = {"jax": jax.__version__, "jaxlib": jaxlib.__version__, "plugins": found}
+    details = {"jax": jax.__version__, "jaxlib": jaxlib.__version__, "plugins": loadable}
     if not cuda:
         return passed(details=details)
     major, name = cuda.partition(".")[0], f"jax {jax.__version__}"
-    own = [key for key in found if re.fullmatch(f"(?:xla_)?cuda{major}", key)]
+    own = [key for key in loadable if re.fullmatch(f"(?:xla_)?cuda{major}", key)]
     if own:
         return passed(details=details)
     remedy = f'write "jax[cuda{major}]" in the spec, and lock again'
-    if found:
-        told = f"{name} has a plugin for {', '.join(sorted(found))}, and none for the target's CUDA {cuda}"
-        return failed(told, remedy, details=details)
-    told = f"{name} has no CUDA plugin, and the target is for CUDA {cuda}: it computes on the CPU"
+    if loadable:
+        reason = f"{name} has a plugin for {', '.join(sorted(loadable))}, and none for the target's CUDA {cuda}"
+        return failed(reason, remedy, details=details)
+    reason = f"{name} has no CUDA plugin, and the target is for CUDA {cuda}: it computes on the CPU"
     if is_direct(ctx.lock, "jax"):
-        return failed(told, remedy, details=details)
-    return passed(reason=told, details=details)  # another package brought it, which asks for no GPU
+        return failed(reason, remedy, details=details)
+    return passed(reason=reason, details=details)  # another package brought it, which asks for no GPU
 
 
 @check("jax.devices", needs="gpu", torch=False)
@@ -200,28 +202,34 @@ def jax_devices(ctx: Context) -> Outcome:
     """JAX takes the GPUs by itself, all of them, and they are the target's."""
     if not plugins():
         raise Skip("jax has no CUDA plugin")
-    asked = os.environ.get("JAX_PLATFORMS")
+    platforms = os.environ.get("JAX_PLATFORMS")
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     jax = importlib.import_module("jax")
     devices = jax.devices()
-    kinds = sorted({one.platform for one in devices})
-    capabilities = [str(getattr(one, "compute_capability", "")) for one in devices]
-    details = {"devices": [str(one.device_kind) for one in devices], "platforms": kinds, "capabilities": capabilities}
+    kinds = sorted({device.platform for device in devices})
+    capabilities = [str(getattr(device, "compute_capability", "")) for device in devices]
+    details = {
+        "devices": [str(device.device_kind) for device in devices],
+        "platforms": kinds,
+        "capabilities": capabilities,
+    }
     if jax.default_backend() != "gpu" or kinds != ["gpu"]:
-        told = f"JAX computes on {' and '.join(kinds)}, and {ctx.gpus} GPUs are there"
-        told += f" (JAX_PLATFORMS={asked})" if asked else ""
-        remedy = "unset JAX_PLATFORMS" if asked else "what JAX prints at its start says why it leaves the plugin out"
-        return failed(told, remedy, details=details)
+        reason = f"JAX computes on {' and '.join(kinds)}, and {ctx.gpus} GPUs are there"
+        reason += f" (JAX_PLATFORMS={platforms})" if platforms else ""
+        remedy = (
+            "unset JAX_PLATFORMS" if platforms else "what JAX prints at its start says why it leaves the plugin out"
+        )
+        return failed(reason, remedy, details=details)
     if len(devices) != ctx.gpus:
         return failed(f"JAX sees {len(devices)} GPUs of {ctx.gpus}", "compare with nvidia-smi -L", details=details)
-    wanted = ["%d.%d" % capability_of(one) for one in ctx.target.get("architectures", [])]
-    if wanted and not set(capabilities) <= set(wanted):
-        told = f"JAX's GPUs are of {', '.join(sorted(set(capabilities)))}: the target is for {', '.join(wanted)}"
-        return failed(told, "use the target for this GPU, or lock one", details=details)
-    found = jax.numpy.arange(1000).sum()
-    where = {one.platform for one in found.devices()}
-    if where != {"gpu"} or int(found) != 499500:
-        return failed(f"a sum on the GPU is {found}, on {', '.join(where)}", WRONG, details=details)
+    expected = ["%d.%d" % capability_of(architecture) for architecture in ctx.target.get("architectures", [])]
+    if expected and not set(capabilities) <= set(expected):
+        reason = f"JAX's GPUs are of {', '.join(sorted(set(capabilities)))}: the target is for {', '.join(expected)}"
+        return failed(reason, "use the target for this GPU, or lock one", details=details)
+    total = jax.numpy.arange(1000).sum()
+    where = {device.platform for device in total.devices()}
+    if where != {"gpu"} or int(total) != 499500:
+        return failed(f"a sum on the GPU is {total}, on {', '.join(where)}", WRONG, details=details)
     return passed(details=details)
 
 
@@ -231,16 +239,16 @@ put_checks("jax", JaxKit)
 def recurrence(jax: Any, jnp: Any, rows: Any, weights: Any, turns: int) -> Any:
     """Control flow of each kind: a scan, a loop whose end the values decide, a choice; over a batch by vmap."""
 
-    def one(row: Any) -> Any:
+    def compute_row(row: Any) -> Any:
         state, _ = jax.lax.scan(lambda held, _: (jnp.tanh(held @ weights), held.sum()), row, None, length=turns)
         grown = jax.lax.while_loop(lambda held: held.sum() ** 2 < 1.0, lambda held: held * 2.0, state + 1e-3)
         return jax.lax.cond(row[0] > 0, lambda held: held, lambda held: -held, grown)
 
-    return jax.vmap(one)(rows)
+    return jax.vmap(compute_row)(rows)
 
 
 def recurrence_exactly(rows: Any, weights: Any, turns: int) -> Any:
-    np, found = numpy(), []
+    np, results = numpy(), []
     for row in rows:
         held = row
         for _ in range(turns):
@@ -248,8 +256,8 @@ def recurrence_exactly(rows: Any, weights: Any, turns: int) -> Any:
         held = held + 1e-3
         while held.sum() ** 2 < 1.0:
             held = held * 2.0
-        found.append(held if row[0] > 0 else -held)
-    return np.stack(found)
+        results.append(held if row[0] > 0 else -held)
+    return np.stack(results)
 
 
 @check("jax.jit", torch=False)
@@ -271,9 +279,9 @@ def jax_jit(ctx: Context) -> Outcome:
         right = recurrence_exactly(kit.back(given[0]), kit.back(given[1]), 5)
         errors[f"compiled {at}"] = farthest(kit.back(compiled(*given)), right)
     if traced != [(16, 32), (300, 32)]:
-        told = f"a function is traced {len(traced)} times for 3 calls of 2 shapes"
+        reason = f"a function is traced {len(traced)} times for 3 calls of 2 shapes"
         remedy = "unset JAX_DISABLE_JIT" if os.environ.get("JAX_DISABLE_JIT") else WRONG
-        return failed(f"{told}: jit doesn't keep what it compiled", remedy, details={"traced": traced})
+        return failed(f"{reason}: jit doesn't keep what it compiled", remedy, details={"traced": traced})
     with jax.disable_jit():
         errors["plain"] = farthest(kit.back(function(given[0][:4], given[1])), right[:4])
     ahead = jax.jit(function).lower(*given).compile()
@@ -312,18 +320,26 @@ def jax_sharding(ctx: Context) -> Outcome:
     numbers = jnp.arange(count * 6, dtype=jnp.int32).reshape(count * 2, 3)
     held = jax.device_put(numbers, lying("data"))
     right = np.asarray(numbers).reshape(count, 2, 3)
-    way = [(at, (at + 1) % count) for at in range(count)]
+    ring = [(at, (at + 1) % count) for at in range(count)]
     collectives = {
-        "psum": (lambda one: jax.lax.psum(one, "data"), "whole", right.sum(0)),
-        "psum_scatter": (lambda one: jax.lax.psum_scatter(one[0:1].repeat(count, 0), "data"), "rows", None),
-        "ppermute": (lambda one: jax.lax.ppermute(one, "data", way), "rows", np.roll(right, 1, 0).reshape(-1, 3)),
-        "all_gather": (lambda one: jax.lax.all_gather(one, "data").sum(0), "rows", np.tile(right.sum(0), (count, 1))),
+        "psum": (lambda values: jax.lax.psum(values, "data"), "whole", right.sum(0)),
+        "psum_scatter": (lambda values: jax.lax.psum_scatter(values[0:1].repeat(count, 0), "data"), "rows", None),
+        "ppermute": (
+            lambda values: jax.lax.ppermute(values, "data", ring),
+            "rows",
+            np.roll(right, 1, 0).reshape(-1, 3),
+        ),
+        "all_gather": (
+            lambda values: jax.lax.all_gather(values, "data").sum(0),
+            "rows",
+            np.tile(right.sum(0), (count, 1)),
+        ),
     }
     for name, (function, out, exact) in collectives.items():
-        found = np.asarray(jax.jit(on_each(function, out))(held))
-        exact = np.tile(right[:, 0].sum(0), (count,)).reshape(found.shape) if exact is None else exact
-        if found.shape != exact.shape or not (found == exact).all():
-            return failed(f"{name} among {count} devices gives {found.ravel()[:8].tolist()}", WRONG, details=details)
+        result = np.asarray(jax.jit(on_each(function, out))(held))
+        exact = np.tile(right[:, 0].sum(0), (count,)).reshape(result.shape) if exact is None else exact
+        if result.shape != exact.shape or not (result == exact).all():
+            return failed(f"{name} among {count} devices gives {result.ravel()[:8].tolist()}", WRONG, details=details)
     params, (rows, labels) = oracle.first_params(ctx.seed), oracle.batch_of(ctx.seed, 0)
     rows, labels = np.tile(rows, (count, 1)), np.tile(labels, count)
     _, exact_gradients = oracle.loss_and_gradients(oracle.wide(params), rows.astype("float64"), labels)
@@ -334,20 +350,20 @@ def jax_sharding(ctx: Context) -> Outcome:
     details["errors"] = errors = {}
     for what, (weights, batch) in spread.items():
         gradients = jax.jit(jax.grad(kit.loss))(weights, *batch)
-        errors[what] = max(farthest(kit.back(one), exact_gradients[name]) for name, one in gradients.items())
-        lies = {len(one.sharding.device_set) for one in gradients.values()}
+        errors[what] = max(farthest(kit.back(gradient), exact_gradients[name]) for name, gradient in gradients.items())
+        lies = {len(gradient.sharding.device_set) for gradient in gradients.values()}
         if lies != {count}:
             return failed(f"with {what} on {count} devices, gradients lie on {sorted(lies)}", WRONG, details=details)
         if not errors[what] <= APART["fp32"]:
-            told = f"with {what} on {count} devices, gradients are off by {errors[what]:.2g} of float64's"
-            return failed(told, WRONG, details=details)
+            reason = f"with {what} on {count} devices, gradients are off by {errors[what]:.2g} of float64's"
+            return failed(reason, WRONG, details=details)
     return passed(details=details)
 
 
 def split_layers(jax: Any, params: Params, lying: Callable[..., Any]) -> Params:
     """The weights with the width of the network shared among the devices."""
     axes = {"w1": (None, "data"), "b1": ("data",), "w2": ("data", None), "b2": ()}
-    return {name: jax.device_put(one, lying(*axes[name])) for name, one in params.items()}
+    return {name: jax.device_put(weights, lying(*axes[name])) for name, weights in params.items()}
 
 
 @check("jax.memory", needs="gpu", torch=False)

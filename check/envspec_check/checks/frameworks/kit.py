@@ -79,26 +79,26 @@ def operators(ctx: Context, kit: Callable[..., Kit], precision: str) -> Outcome:
     pulled: Dict[str, float] = {}
     for name, case in OPERATORS.items():
         inputs = [made.standard_normal(shape) for shape in (case.quick if ctx.quick else case.shapes)]
-        short = [own.put(one, precision) for one in inputs]
-        exact = [own.back(one) for one in short]  # what is measured is the operator, not the rounding of its inputs
+        short = [own.put(array, precision) for array in inputs]
+        exact = [own.back(array) for array in short]  # what is measured is the operator, not the rounding of its inputs
         right = case.exact(*exact)
         weights = own.put(made.standard_normal(right.shape), precision)
         result, gradients = own.pull(own.operators[name], short, weights)
-        kinds = [str(one.dtype).split("'")[-2 if "'" in str(one.dtype) else 0] for one in (short[0], result)]
+        kinds = [str(array.dtype).split("'")[-2 if "'" in str(array.dtype) else 0] for array in (short[0], result)]
         if kinds != [TYPES[precision]] * 2:
             return failed(f"{name} of {kinds[0]} gives {kinds[1]}, where {precision} was asked for", WRONG)
         results[name] = oracle.farthest(own.back(result), right)
         for at, gradient in enumerate(map(own.back, gradients)):
-            way = made.standard_normal(inputs[at].shape)
-            slope = oracle.slope(case.exact, exact, at, way, own.back(weights))
-            apart = abs(float((gradient * way).sum()) - slope) / float(np.sqrt((gradient**2).sum()) or 1.0)
+            direction = made.standard_normal(inputs[at].shape)
+            slope = oracle.slope(case.exact, exact, at, direction, own.back(weights))
+            apart = abs(float((gradient * direction).sum()) - slope) / float(np.sqrt((gradient**2).sum()) or 1.0)
             pulled["gradient %d of %s" % (at, name)] = apart if math.isfinite(apart) else math.inf
     limit = own.tolerance(precision)
     whole = {**results, **pulled}
     # A gradient is a longer chain of roundings than a result.
     bounds = (results, limit), (pulled, 2 * limit)
-    found = [judge(one, bound, f"in {precision}", errors=whole) for one, bound in bounds]
-    return next((one for one in found if one.status == "fail"), found[0])
+    outcomes = [judge(errors, bound, f"in {precision}", errors=whole) for errors, bound in bounds]
+    return next((outcome for outcome in outcomes if outcome.status == "fail"), outcomes[0])
 
 
 def judge(errors: Dict[str, float], limit: float, how: str, /, **details: Any) -> Outcome:
@@ -107,16 +107,16 @@ def judge(errors: Dict[str, float], limit: float, how: str, /, **details: Any) -
     worst = max(errors, key=lambda name: errors[name] if math.isfinite(errors[name]) else math.inf)
     if errors[worst] <= limit:
         return passed(details=details)
-    told = f"{worst} {how} is off by {errors[worst]:.2g} of float64's; {limit:.2g} is allowed"
-    return failed(told, WRONG, details=details)
+    reason = f"{worst} {how} is off by {errors[worst]:.2g} of float64's; {limit:.2g} is allowed"
+    return failed(reason, WRONG, details=details)
 
 
 def gradient(ctx: Context, kit: Callable[..., Kit]) -> Outcome:
     """The gradients of a network, each against float64 on the CPU."""
     params, (rows, labels) = oracle.first_params(ctx.seed), oracle.batch_of(ctx.seed, 0)
     right_loss, right = oracle.loss_and_gradients(oracle.wide(params), rows.astype("float64"), labels)
-    loss, found = kit(ctx).gradients(params, rows, labels)
-    errors = {name: oracle.farthest(found[name], right[name]) for name in right}
+    loss, gradients = kit(ctx).gradients(params, rows, labels)
+    errors = {name: oracle.farthest(gradients[name], right[name]) for name in right}
     errors["the loss"] = abs(loss - right_loss) / right_loss
     return judge(errors, APART["fp32"], "or its gradient")
 
@@ -138,8 +138,8 @@ def training(ctx: Context, kit: Callable[..., Kit], precision: str) -> Outcome:
     losses, seconds = train(own, ctx.seed, NEAR)
     right, exact = oracle.train_by_hand(ctx.seed, NEAR)
     apart = {
-        "loss": max(abs(one - other) / other for one, other in zip(losses, right)),
-        "weights": oracle.way_apart(own.params(), exact, oracle.wide(oracle.first_params(ctx.seed))),
+        "loss": max(abs(loss - other) / other for loss, other in zip(losses, right)),
+        "weights": oracle.distance_share(own.params(), exact, oracle.wide(oracle.first_params(ctx.seed))),
     }
     more = train(own, ctx.seed, ctx.steps, NEAR)
     losses, seconds = losses + more[0], seconds + more[1]
@@ -149,8 +149,8 @@ def training(ctx: Context, kit: Callable[..., Kit], precision: str) -> Outcome:
     wrong = judge_losses(losses, precision, FALLS, ENOUGH, steps)
     worst = max(apart, key=lambda key: apart[key] if math.isfinite(apart[key]) else math.inf)
     if wrong is None and not apart[worst] <= APART[precision]:
-        told = f"the {worst} of the first {NEAR} steps in {precision} differ from float64's by {apart[worst]:.2g}"
-        wrong = failed(f"{told}; {APART[precision]:.2g} is allowed", WRONG)
+        reason = f"the {worst} of the first {NEAR} steps in {precision} differ from float64's by {apart[worst]:.2g}"
+        wrong = failed(f"{reason}; {APART[precision]:.2g} is allowed", WRONG)
     if wrong is not None:
         return wrong._replace(details=details, curves=curves)
     details["least_fall"] = stated_fall(FALLS, ENOUGH, steps)
@@ -162,11 +162,11 @@ def training(ctx: Context, kit: Callable[..., Kit], precision: str) -> Outcome:
 
 def digests(leaves: Dict[str, Any]) -> Dict[str, str]:
     """A digest of each leaf: equal if, and only if, they are equal bit by bit."""
-    found = {}
+    hashes = {}
     for name, leaf in leaves.items():
         array = numpy().asarray(leaf)
-        found[name] = hashlib.sha256(f"{array.dtype} {array.shape} ".encode() + array.tobytes()).hexdigest()
-    return found
+        hashes[name] = hashlib.sha256(f"{array.dtype} {array.shape} ".encode() + array.tobytes()).hexdigest()
+    return hashes
 
 
 def run_part(ctx: Context, kit: Callable[..., Kit], saved: str, load: bool = False) -> Dict[str, Any]:
@@ -182,57 +182,57 @@ def run_part(ctx: Context, kit: Callable[..., Kit], saved: str, load: bool = Fal
         own.save(path)
         half = digests(own.leaves())
     losses += train(own, ctx.seed, WHOLE, HALF)[0]
-    return {"start": start, "losses": [one.hex() for one in losses], "half": half, "end": digests(own.leaves())}
+    return {"start": start, "losses": [loss.hex() for loss in losses], "half": half, "end": digests(own.leaves())}
 
 
 def elsewhere(ctx: Context, name: str, *words: str) -> Dict[str, Any]:
-    """What an internal command of a framework leaves, in an interpreter of its own. Raises Fault where it fails."""
+    """Run an internal command of a framework in an interpreter of its own; give its result. Raises Fault."""
     ended = ctx.run_again(name, "other.json", *words, timeout=ctx.timeout * 0.8)
     if ended.code:
         print(ended.output)
         raise Fault(f"the training in another process ended with status {ended.code}", "its output says why")
-    found: Dict[str, Any] = json.loads((ctx.scratch / "other.json").read_text(encoding="utf-8"))
-    return found
+    result: Dict[str, Any] = json.loads((ctx.scratch / "other.json").read_text(encoding="utf-8"))
+    return result
 
 
-def difference(one: Dict[str, Any], other: Dict[str, Any]) -> Optional[str]:
-    """How two trainings that should be equal differ, or None."""
-    for step, (a, b) in enumerate(zip(one["losses"][other["start"] :], other["losses"]), other["start"] + 1):
+def difference(first: Dict[str, Any], second: Dict[str, Any]) -> Optional[str]:
+    """Describe the first difference of two trainings that should be equal; None without any."""
+    for step, (a, b) in enumerate(zip(first["losses"][second["start"] :], second["losses"]), second["start"] + 1):
         if a != b:
-            told = step, float.fromhex(a), float.fromhex(b)
-            return "their losses differ from step %d on (%.9g, %.9g)" % told
-    names = sorted({*one["end"], *other["end"]})
-    lost = [name for name in names if one["end"].get(name) != other["end"].get(name)]
+            values = step, float.fromhex(a), float.fromhex(b)
+            return "their losses differ from step %d on (%.9g, %.9g)" % values
+    names = sorted({*first["end"], *second["end"]})
+    lost = [name for name in names if first["end"].get(name) != second["end"].get(name)]
     return "they end with equal losses, but differ in: %s" % ", ".join(lost) if lost else None
 
 
 def determinism(ctx: Context, kit: Callable[..., Kit], name: str) -> Outcome:
     """The same training in two processes ends bitwise equal."""
-    one = run_part(ctx, kit, "one")
-    other = elsewhere(ctx, f"{name}.part", "again")
-    details = {"steps": WHOLE, "weights": one["end"]}
-    found = difference(one, other)
-    if found:
+    first = run_part(ctx, kit, "one")
+    second = elsewhere(ctx, f"{name}.part", "again")
+    details = {"steps": WHOLE, "weights": first["end"]}
+    mismatch = difference(first, second)
+    if mismatch:
         remedy = "look for an operator without a deterministic algorithm, and for what else uses the machine's memory"
-        return failed(f"two runs of one training with one seed aren't equal: {found}", remedy, details=details)
+        return failed(f"two runs of one training with one seed aren't equal: {mismatch}", remedy, details=details)
     return passed(details=details)
 
 
 def checkpoint(ctx: Context, kit: Callable[..., Kit], name: str) -> Outcome:
     """A checkpoint of half way, gone on from in a new process, ends bitwise as the run that was never interrupted."""
-    one = run_part(ctx, kit, "half")
-    other = elsewhere(ctx, f"{name}.part", "half", "load")
-    details = {"half": HALF, "steps": WHOLE, "leaves": sorted(one["half"])}
-    names = sorted({*one["half"], *other["half"]})
-    lost = [leaf for leaf in names if one["half"].get(leaf) != other["half"].get(leaf)]
+    whole = run_part(ctx, kit, "half")
+    resumed = elsewhere(ctx, f"{name}.part", "half", "load")
+    details = {"half": HALF, "steps": WHOLE, "leaves": sorted(whole["half"])}
+    names = sorted({*whole["half"], *resumed["half"]})
+    lost = [leaf for leaf in names if whole["half"].get(leaf) != resumed["half"].get(leaf)]
     if lost:
-        told = f"a checkpoint doesn't restore what was saved: {', '.join(lost)} differs after loading"
-        return failed(told, f"see what replaces or patches {name}'s saving and loading", details=details)
-    found = difference(one, other)
-    if found:
-        told = f"a run resumed from its checkpoint ends differently from one that wasn't interrupted: {found}"
+        reason = f"a checkpoint doesn't restore what was saved: {', '.join(lost)} differs after loading"
+        return failed(reason, f"see what replaces or patches {name}'s saving and loading", details=details)
+    mismatch = difference(whole, resumed)
+    if mismatch:
+        reason = f"a run resumed from its checkpoint ends differently from one that wasn't interrupted: {mismatch}"
         remedy = f"see {name}.determinism; if that passes, something keeps state outside of the checkpoint"
-        return failed(told, remedy, details=details)
+        return failed(reason, remedy, details=details)
     return passed(details=details)
 
 

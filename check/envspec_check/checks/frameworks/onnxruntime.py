@@ -20,27 +20,27 @@ FLOAT, INT64 = 1, 7
 
 def varint(number: int) -> bytes:
     number &= (1 << 64) - 1
-    found = b""
+    encoded = b""
     while number > 127:
-        found += bytes([number & 127 | 128])
+        encoded += bytes([number & 127 | 128])
         number >>= 7
-    return found + bytes([number])
+    return encoded + bytes([number])
 
 
 def message(*fields: Tuple[int, Any]) -> bytes:
     """A message of Protocol Buffers: numbers of fields, each with its value."""
-    found = b""
+    encoded = b""
     for key, value in fields:
         if isinstance(value, int):
-            found += varint(key << 3) + varint(value)
+            encoded += varint(key << 3) + varint(value)
         elif isinstance(value, float):
-            found += varint(key << 3 | 5) + struct.pack("<f", value)
+            encoded += varint(key << 3 | 5) + struct.pack("<f", value)
         elif isinstance(value, (str, bytes)):
             text = value.encode() if isinstance(value, str) else value
-            found += varint(key << 3 | 2) + varint(len(text)) + text
+            encoded += varint(key << 3 | 2) + varint(len(text)) + text
         else:
-            found += b"".join(varint(key << 3) + varint(one) for one in value)
-    return found
+            encoded += b"".join(varint(key << 3) + varint(number) for number in value)
+    return encoded
 
 
 def tensor(name: str, array: Any) -> bytes:
@@ -55,11 +55,11 @@ def node(kind: str, inputs: Sequence[str], output: str, **attributes: int | floa
     for name, value in attributes.items():
         key, form = {int: (3, 2), float: (2, 1), list: (8, 7)}[type(value)]
         held.append((5, message((1, name), (key, value), (20, form))))
-    return message(*((1, one) for one in inputs), (2, output), (4, kind), *held)
+    return message(*((1, name) for name in inputs), (2, output), (4, kind), *held)
 
 
 def value_info(name: str, kind: int, shape: Sequence[int | str]) -> bytes:
-    dims = [(1, message((1, one) if isinstance(one, int) else (2, one))) for one in shape]
+    dims = [(1, message((1, dim) if isinstance(dim, int) else (2, dim))) for dim in shape]
     return message((1, name), (2, message((1, message((1, kind), (2, message(*dims)))))))
 
 
@@ -88,17 +88,17 @@ def model(params: Dict[str, Any], kernel: Any, scale: Any) -> bytes:
     }
     outputs = {"shares": 2, "convolved": 4, "normed": 2, "looked": 2}
     graph = message(
-        *((1, one) for one in nodes),
+        *((1, node) for node in nodes),
         (2, "small"),
-        *((5, tensor(name, one)) for name, one in held.items()),
-        *((11, value_info(name, *one)) for name, one in inputs.items()),
+        *((5, tensor(name, values)) for name, values in held.items()),
+        *((11, value_info(name, *form)) for name, form in inputs.items()),
         *((12, value_info(name, FLOAT, [f"{name}{at}" for at in range(rank)])) for name, rank in outputs.items()),
     )
     return message((1, 8), (7, graph), (8, message((1, ""), (2, 17))))
 
 
 def compare(ctx: Context, providers: Sequence[Any], levels: Sequence[str]) -> Dict[str, float]:
-    """How far each output is from float64's, by graph level and size of the batch."""
+    """Measure each output's distance from float64's, by graph level and size of the batch."""
     ort, np = importlib.import_module("onnxruntime"), numpy()
     made = np.random.RandomState(ctx.seed)
     params = oracle.first_params(ctx.seed)
@@ -109,16 +109,18 @@ def compare(ctx: Context, providers: Sequence[Any], levels: Sequence[str]) -> Di
         options = ort.SessionOptions()
         options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
         session = ort.InferenceSession(text, options, providers=list(providers))
-        named = [one if isinstance(one, str) else one[0] for one in providers]
+        named = [provider if isinstance(provider, str) else provider[0] for provider in providers]
         if session.get_providers()[0] != named[0]:
-            told = f"onnxruntime takes {session.get_providers()[0]} where it was told to take {named[0]}"
-            raise Fault(told, "its output says which library the provider misses")
+            reason = f"onnxruntime takes {session.get_providers()[0]} where it was told to take {named[0]}"
+            raise Fault(reason, "its output says which library the provider misses")
         for count in (4, 300):
             rows, wide = (made.standard_normal((count, size)).astype(np.float32) for size in (oracle.INPUTS, 272))
             images = made.standard_normal((4, 8, 33, 29)).astype(np.float32)
             given = {"rows": rows, "wide": wide, "images": images, "picked": oracle.rows_of(count).astype(np.int64)}
-            found = dict(zip(("shares", "convolved", "normed", "looked"), session.run(None, given)))
-            exact = {name: one.astype(np.float64) for name, one in {**given, "kernel": kernel, "scale": scale}.items()}
+            outputs = dict(zip(("shares", "convolved", "normed", "looked"), session.run(None, given)))
+            exact = {
+                name: values.astype(np.float64) for name, values in {**given, "kernel": kernel, "scale": scale}.items()
+            }
             logits = oracle.logits_of(oracle.wide(params), exact["rows"])
             shares = np.exp(logits - logits.max(1, keepdims=True))
             swapped = exact["images"].transpose(0, 2, 3, 1), exact["kernel"].transpose(2, 3, 1, 0)
@@ -128,7 +130,7 @@ def compare(ctx: Context, providers: Sequence[Any], levels: Sequence[str]) -> Di
                 "normed": oracle.norm(exact["wide"], exact["scale"]),
                 "looked": oracle.lookup(exact["wide"]),
             }
-            errors.update({f"{name} of {count} ({level})": farthest(found[name], right[name]) for name in right})
+            errors.update({f"{name} of {count} ({level})": farthest(outputs[name], right[name]) for name in right})
     return errors
 
 
@@ -139,14 +141,14 @@ LEVELS = ("ORT_DISABLE_ALL", "ORT_ENABLE_ALL")
 def onnxruntime_build(ctx: Context) -> Outcome:
     """onnxruntime can be imported, and has the provider that the target is for."""
     ort, cuda = importlib.import_module("onnxruntime"), ctx.target.get("cuda")
-    found = ort.get_available_providers()
-    details = {"onnxruntime": ort.__version__, "providers": found}
-    if not cuda or CUDA in found:
+    providers = ort.get_available_providers()
+    details = {"onnxruntime": ort.__version__, "providers": providers}
+    if not cuda or CUDA in providers:
         return passed(details=details)
-    told = f"onnxruntime {ort.__version__} is built for {', '.join(found)}, and the target for CUDA {cuda}"
+    reason = f"onnxruntime {ort.__version__} is built for {', '.join(providers)}, and the target for CUDA {cuda}"
     if is_direct(ctx.lock, "onnxruntime"):
-        return failed(told, "lock onnxruntime-gpu in its place; both at once overwrite each other", details=details)
-    return passed(reason=told, details=details)  # another package brought it, which asks for no GPU
+        return failed(reason, "lock onnxruntime-gpu in its place; both at once overwrite each other", details=details)
+    return passed(reason=reason, details=details)  # another package brought it, which asks for no GPU
 
 
 @check("onnxruntime.model", torch=False)
@@ -184,7 +186,7 @@ def onnxruntime_determinism(ctx: Context) -> Outcome:
     seen = set()
     for _ in range(2):
         session = ort.InferenceSession(text, providers=["CPUExecutionProvider"])
-        seen.update(b"".join(one.tobytes() for one in session.run(None, given)) for _ in range(5))
+        seen.update(b"".join(output.tobytes() for output in session.run(None, given)) for _ in range(5))
     if len(seen) > 1:
         return failed(f"10 runs of one model with one input give {len(seen)} results", WRONG)
     return passed()

@@ -19,8 +19,8 @@ def numpy() -> Any:
     return importlib.import_module("numpy")
 
 
-def matmul(one: Any, other: Any) -> Any:
-    return one @ other
+def matmul(first: Any, second: Any) -> Any:
+    return first @ second
 
 
 def convolution(images: Any, kernel: Any) -> Any:
@@ -73,22 +73,22 @@ OPERATORS = {
 """Long ones are longer than 256, where some kernels begin to take another way."""
 
 
-def slope(function: Callable[..., Any], inputs: Sequence[Any], at: int, way: Any, weights: Any) -> float:
-    """The derivative of a weighted sum of a function's results along a way of one of its inputs."""
+def slope(function: Callable[..., Any], inputs: Sequence[Any], at: int, direction: Any, weights: Any) -> float:
+    """Give the derivative of a weighted sum of a function's results along a direction of one of its inputs."""
     ends = []
     for step in (STEP, -STEP):
-        moved = [one + step * way if index == at else one for index, one in enumerate(inputs)]
+        moved = [values + step * direction if index == at else values for index, values in enumerate(inputs)]
         ends.append((function(*moved) * weights).sum())
     return float((ends[0] - ends[1]) / (2 * STEP))
 
 
-def farthest(one: Any, exact: Any) -> float:
+def farthest(result: Any, exact: Any) -> float:
     """The largest difference as a share of the largest value; infinite where a shape is another or a value is none."""
     np = numpy()
-    one = np.asarray(one, dtype=np.float64)
-    if one.shape != exact.shape or not np.isfinite(one).all():
+    result = np.asarray(result, dtype=np.float64)
+    if result.shape != exact.shape or not np.isfinite(result).all():
         return math.inf
-    return float(np.abs(one - exact).max() / np.abs(exact).max())
+    return float(np.abs(result - exact).max() / np.abs(exact).max())
 
 
 INPUTS, HIDDEN, CLASSES, BATCH = 48, 320, 10, 64
@@ -155,9 +155,9 @@ def train_by_hand(seed: int, steps: int) -> Tuple[List[float], Params]:
     return losses, params
 
 
-def way_apart(params: Params, exact: Params, start: Params) -> float:
-    """How far weights are from the right ones, as a share of the right way: that of all weights since the start."""
+def distance_share(params: Params, exact: Params, start: Params) -> float:
+    """Measure the weights' distance from the right ones, as a share of the right ones' distance from the start."""
     np = numpy()
     apart = sum(float(((np.asarray(params[name], np.float64) - exact[name]) ** 2).sum()) for name in exact)
-    way = sum(float(((exact[name] - start[name]) ** 2).sum()) for name in exact)
-    return math.sqrt(apart / way) if math.isfinite(apart) else math.inf
+    distance = sum(float(((exact[name] - start[name]) ** 2).sum()) for name in exact)
+    return math.sqrt(apart / distance) if math.isfinite(apart) else math.inf

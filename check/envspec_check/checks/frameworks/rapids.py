@@ -43,7 +43,7 @@ def rapids_tables(ctx: Context, cudf: Any) -> Outcome:
     """Groups, joins, sorts, words, gaps and a file of Parquet give what pandas gives."""
     pandas = importlib.import_module("pandas")
     host = table(pandas, ctx.seed)
-    there = cudf.DataFrame.from_pandas(host)
+    frame = cudf.DataFrame.from_pandas(host)
     other = pandas.DataFrame({"key": range(0, 300, 2), "weight": [0.5 * at for at in range(150)]})
     path = str(ctx.scratch / "table.parquet")
     questions: Dict[str, Callable[[Any, Any], Any]] = {
@@ -56,15 +56,15 @@ def rapids_tables(ctx: Context, cudf: Any) -> Outcome:
     }
     wrong = []
     for name, question in questions.items():
-        right, found = question(host, other), question(there, cudf.DataFrame.from_pandas(other)).to_pandas()
+        right, result = question(host, other), question(frame, cudf.DataFrame.from_pandas(other)).to_pandas()
         try:
             kind = "frame" if hasattr(right, "columns") else "series"
             same = getattr(pandas.testing, f"assert_{kind}_equal")
-            same(found, right, check_dtype=False, check_names=False, check_index_type=False, rtol=1e-9)
+            same(result, right, check_dtype=False, check_names=False, check_index_type=False, rtol=1e-9)
         except AssertionError as error:
             print(name, error)
             wrong.append(name)
-    there.to_parquet(path)
+    frame.to_parquet(path)
     again = cudf.read_parquet(path).to_pandas()
     wrong += [] if again["word"].tolist() == host["word"].tolist() else ["Parquet"]
     details = {"cudf": cudf.__version__, "rows": ROWS, "questions": [*questions, "Parquet"]}

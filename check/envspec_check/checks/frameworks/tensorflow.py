@@ -23,7 +23,7 @@ FP16_SUMS = 2e-2
 
 
 def on_gpu(ctx: Context, tf: Any) -> bool:
-    """Whether the checks run on the GPU: a build for CPUs has its checks there."""
+    """Return whether the checks run on the GPU: a build for CPUs has its checks there."""
     return ctx.device == "cuda" and bool(tf.sysconfig.get_build_info().get("is_cuda_build"))
 
 
@@ -107,12 +107,12 @@ class TensorFlowKit(Kit):
         return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
 
     def gradients(self, params: Params, rows: Any, labels: Any) -> Tuple[float, Params]:
-        there = {name: self.tf.constant(one) for name, one in params.items()}
+        variables = {name: self.tf.constant(weights) for name, weights in params.items()}
         with self.tf.GradientTape() as tape:
-            tape.watch(there)
-            loss = self.loss(there, rows, labels)
-        found = tape.gradient(loss, there)
-        return float(loss), {name: self.back(one) for name, one in found.items()}
+            tape.watch(variables)
+            loss = self.loss(variables, rows, labels)
+        gradients = tape.gradient(loss, variables)
+        return float(loss), {name: self.back(gradient) for name, gradient in gradients.items()}
 
     def training(self, seed: int, precision: str, dropout: bool = False) -> Any:
         return TensorFlowTraining(self, seed, precision, dropout)
@@ -124,8 +124,8 @@ class TensorFlowTraining:
     def __init__(self, kit: TensorFlowKit, seed: int, precision: str, dropout: bool) -> None:
         tf, first = kit.tf, oracle.first_params(seed)
         self.kit, self.precision, self.dropout = kit, precision, dropout
-        self.weights = {name: tf.Variable(one) for name, one in first.items()}
-        self.speed = {name: tf.Variable(tf.zeros_like(one)) for name, one in first.items()}
+        self.weights = {name: tf.Variable(values) for name, values in first.items()}
+        self.speed = {name: tf.Variable(tf.zeros_like(values)) for name, values in first.items()}
         self.drawing = tf.random.Generator.from_seed(seed)
         self.apply = tf.function(self.next)
 
@@ -133,7 +133,7 @@ class TensorFlowTraining:
         tf = self.kit.tf
         drawn = self.drawing.uniform((rows.shape[0], oracle.HIDDEN)) if self.dropout else None
         with tf.GradientTape() as tape:
-            short = {name: self.kit.put(one, self.precision) for name, one in self.weights.items()}
+            short = {name: self.kit.put(weights, self.precision) for name, weights in self.weights.items()}
             loss = self.kit.loss(short, self.kit.put(rows, self.precision), labels, drawn)
         for name, gradient in tape.gradient(loss, self.weights).items():
             self.speed[name].assign(oracle.MOMENTUM * self.speed[name] + gradient)
@@ -144,12 +144,12 @@ class TensorFlowTraining:
         return float(self.apply(self.kit.tf.constant(rows), self.kit.tf.constant(labels)))
 
     def params(self) -> Params:
-        return {name: self.kit.back(one) for name, one in self.weights.items()}
+        return {name: self.kit.back(weights) for name, weights in self.weights.items()}
 
     def leaves(self) -> Dict[str, Any]:
-        found = {f"params.{name}": one.numpy() for name, one in self.weights.items()}
-        found.update({f"speed.{name}": one.numpy() for name, one in self.speed.items()})
-        return {**found, "generator": self.drawing.state.numpy()}
+        leaves = {f"params.{name}": weights.numpy() for name, weights in self.weights.items()}
+        leaves.update({f"speed.{name}": speed.numpy() for name, speed in self.speed.items()})
+        return {**leaves, "generator": self.drawing.state.numpy()}
 
     def checkpoint(self) -> Any:
         return self.kit.tf.train.Checkpoint(weights=self.weights, speed=self.speed, drawing=self.drawing)
@@ -172,13 +172,13 @@ def tensorflow_build(ctx: Context) -> Outcome:
         return passed(details=details)
     remedy = 'write "tensorflow[and-cuda]" in the spec, and lock again'
     if not built.get("is_cuda_build"):
-        told = f"tensorflow {tf.__version__} is built for CPUs, and the target is for CUDA {cuda}"
+        reason = f"tensorflow {tf.__version__} is built for CPUs, and the target is for CUDA {cuda}"
         if is_direct(ctx.lock, "tensorflow"):
-            return failed(told, remedy, details=details)
-        return passed(reason=told, details=details)  # another package brought it, which asks for no GPU
+            return failed(reason, remedy, details=details)
+        return passed(reason=reason, details=details)  # another package brought it, which asks for no GPU
     if str(built.get("cuda_version", "")).partition(".")[0] != cuda.partition(".")[0]:
-        told = f"tensorflow {tf.__version__} is built for CUDA {built.get('cuda_version')}, the target for {cuda}"
-        return failed(told, remedy, details=details)
+        reason = f"tensorflow {tf.__version__} is built for CUDA {built.get('cuda_version')}, the target for {cuda}"
+        return failed(reason, remedy, details=details)
     return passed(details=details)
 
 
@@ -190,19 +190,21 @@ def tensorflow_devices(ctx: Context) -> Outcome:
     if not on_gpu(ctx, tf):
         raise Skip("tensorflow is built for CPUs")
     devices = tf.config.list_physical_devices("GPU")
-    about = [tf.config.experimental.get_device_details(one) for one in devices]
-    capabilities = ["%d.%d" % tuple(one["compute_capability"]) for one in about]
-    details = {"devices": [one.get("device_name") for one in about], "capabilities": capabilities}
+    about = [tf.config.experimental.get_device_details(device) for device in devices]
+    capabilities = ["%d.%d" % tuple(gpu["compute_capability"]) for gpu in about]
+    details = {"devices": [gpu.get("device_name") for gpu in about], "capabilities": capabilities}
     if len(devices) != ctx.gpus:
         remedy = 'write "tensorflow[and-cuda]" in the spec: its output may name the library that it misses'
-        told = f"tensorflow sees {len(devices)} GPUs of {ctx.gpus}"
-        return failed(told + ("" if devices else ": it computes on the CPU"), remedy, details=details)
-    wanted = ["%d.%d" % capability_of(one) for one in ctx.target.get("architectures", [])]
-    if wanted and not set(capabilities) <= set(wanted):
-        told = f"tensorflow's GPUs are of {', '.join(sorted(set(capabilities)))}: the target is for {', '.join(wanted)}"
-        return failed(told, "use the target for this GPU, or lock one", details=details)
-    found = tf.reduce_sum(tf.range(1000))
-    if "GPU" not in tf.linalg.matmul(tf.ones((8, 8)), tf.ones((8, 8))).device or int(found) != 499500:
+        reason = f"tensorflow sees {len(devices)} GPUs of {ctx.gpus}"
+        return failed(reason + ("" if devices else ": it computes on the CPU"), remedy, details=details)
+    expected = ["%d.%d" % capability_of(architecture) for architecture in ctx.target.get("architectures", [])]
+    if expected and not set(capabilities) <= set(expected):
+        reason = (
+            f"tensorflow's GPUs are of {', '.join(sorted(set(capabilities)))}: the target is for {', '.join(expected)}"
+        )
+        return failed(reason, "use the target for this GPU, or lock one", details=details)
+    total = tf.reduce_sum(tf.range(1000))
+    if "GPU" not in tf.linalg.matmul(tf.ones((8, 8)), tf.ones((8, 8))).device or int(total) != 499500:
         return failed("tensorflow computes a product on the CPU though it sees GPUs", WRONG, details=details)
     return passed(details=details)
 
@@ -257,8 +259,8 @@ def tensorflow_function(ctx: Context) -> Outcome:
         right = right if rows[0, 0] > 0 else -right
         errors[f"traced {at}"] = farthest(kit.back(graph(*given)), right)
     if traced != [(16, 32), (300, 32)]:
-        told = f"a function is traced {len(traced)} times for 3 calls of 2 shapes"
-        return failed(f"{told}: tf.function doesn't keep what it traced", WRONG, details={"traced": traced})
+        reason = f"a function is traced {len(traced)} times for 3 calls of 2 shapes"
+        return failed(f"{reason}: tf.function doesn't keep what it traced", WRONG, details={"traced": traced})
     tf.config.run_functions_eagerly(True)
     errors["eager"] = farthest(kit.back(graph(*given)), right)
     tf.config.run_functions_eagerly(False)
@@ -305,7 +307,7 @@ def tensorflow_sharding(ctx: Context) -> Outcome:
     if not gpu:
         host = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(host, [tf.config.LogicalDeviceConfiguration()] * HOSTS)
-    names = [one.name for one in tf.config.list_logical_devices("GPU" if gpu else "CPU")]
+    names = [device.name for device in tf.config.list_logical_devices("GPU" if gpu else "CPU")]
     details: Dict[str, Any] = {"devices": names}
     if len(names) < 2:
         raise Skip("there is one GPU: nothing can be shared among devices", details=details)
@@ -313,7 +315,7 @@ def tensorflow_sharding(ctx: Context) -> Outcome:
     first, (rows, labels) = oracle.first_params(ctx.seed), oracle.batch_of(ctx.seed, 0)
     _, right = oracle.loss_and_gradients(oracle.wide(first), rows.astype("float64"), labels)
     with strategy.scope():
-        weights = {name: tf.Variable(one) for name, one in first.items()}
+        weights = {name: tf.Variable(values) for name, values in first.items()}
 
     @tf.function
     def gradients() -> Any:
@@ -323,21 +325,21 @@ def tensorflow_sharding(ctx: Context) -> Outcome:
             mine = tf.constant(rows)[at::count], tf.constant(labels)[at::count]
             with tf.GradientTape() as tape:
                 loss = kit.loss(weights, *mine)
-            found = tape.gradient(loss, weights)
+            slopes = tape.gradient(loss, weights)
             whole = replica.all_reduce(tf.distribute.ReduceOp.SUM, (at + 1) * 1000003)
-            return {name: replica.all_reduce("MEAN", one) for name, one in found.items()}, whole
+            return {name: replica.all_reduce("MEAN", slope) for name, slope in slopes.items()}, whole
 
         return strategy.run(own)
 
-    found, whole = gradients()
-    sums = [int(one) for one in strategy.experimental_local_results(whole)]
+    slopes, whole = gradients()
+    sums = [int(total) for total in strategy.experimental_local_results(whole)]
     if sums != [1000003 * count * (count + 1) // 2] * count:
         return failed(f"an all-reduce among {count} devices gives {sums}", WRONG, details=details)
-    each = {name: strategy.experimental_local_results(one) for name, one in found.items()}
-    errors = {name: max(farthest(kit.back(one), right[name]) for one in ones) for name, ones in each.items()}
+    each = {name: strategy.experimental_local_results(gradient) for name, gradient in slopes.items()}
+    errors = {name: max(farthest(kit.back(copy), right[name]) for copy in copies) for name, copies in each.items()}
     details["errors"] = errors
     worst = max(errors, key=lambda name: errors[name])
-    if len(np.unique([len(ones) for ones in each.values()])) != 1 or not errors[worst] <= APART["fp32"]:
-        told = f"among {count} devices the gradient of {worst} is off by {errors[worst]:.2g} of float64's"
-        return failed(told, WRONG, details=details)
+    if len(np.unique([len(copies) for copies in each.values()])) != 1 or not errors[worst] <= APART["fp32"]:
+        reason = f"among {count} devices the gradient of {worst} is off by {errors[worst]:.2g} of float64's"
+        return failed(reason, WRONG, details=details)
     return passed(details=details)

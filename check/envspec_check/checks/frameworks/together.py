@@ -28,28 +28,28 @@ class Turn(NamedTuple):
     product: Any
 
 
-def by_torch(one: Any, other: Any) -> Turn:
+def by_torch(first: Any, second: Any) -> Turn:
     torch = importlib.import_module("torch")
     gpus = torch.cuda.device_count()
-    there = [torch.from_numpy(each).to("cuda" if gpus else "cpu") for each in (one, other)]
-    return Turn(gpus, (there[0] @ there[1]).cpu().numpy())
+    tensors = [torch.from_numpy(each).to("cuda" if gpus else "cpu") for each in (first, second)]
+    return Turn(gpus, (tensors[0] @ tensors[1]).cpu().numpy())
 
 
-def by_jax(one: Any, other: Any) -> Turn:
+def by_jax(first: Any, second: Any) -> Turn:
     jax = importlib.import_module("jax")
-    found = jax.numpy.matmul(one, other, precision="highest")
-    return Turn(sum(each.platform == "gpu" for each in jax.devices()), numpy().asarray(found))
+    product = jax.numpy.matmul(first, second, precision="highest")
+    return Turn(sum(each.platform == "gpu" for each in jax.devices()), numpy().asarray(product))
 
 
-def by_tensorflow(one: Any, other: Any) -> Turn:
+def by_tensorflow(first: Any, second: Any) -> Turn:
     tf = importlib.import_module("tensorflow")
     tf.config.experimental.enable_tensor_float_32_execution(False)
-    return Turn(len(tf.config.list_physical_devices("GPU")), tf.linalg.matmul(one, other).numpy())
+    return Turn(len(tf.config.list_physical_devices("GPU")), tf.linalg.matmul(first, second).numpy())
 
 
-def by_cupy(one: Any, other: Any) -> Turn:
+def by_cupy(first: Any, second: Any) -> Turn:
     cupy = importlib.import_module("cupy")
-    return Turn(cupy.cuda.runtime.getDeviceCount(), cupy.asnumpy(cupy.asarray(one) @ cupy.asarray(other)))
+    return Turn(cupy.cuda.runtime.getDeviceCount(), cupy.asnumpy(cupy.asarray(first) @ cupy.asarray(second)))
 
 
 TURNS: Dict[str, Callable[[Any, Any], Turn]] = {
@@ -65,25 +65,25 @@ LESS = {"jax": "XLA_PYTHON_CLIENT_PREALLOCATE=false", "tensorflow": "TF_FORCE_GP
 
 def here(ctx: Context) -> List[str]:
     """The frameworks that take turns: those of the lock that compute on the device. Raises Skip below two."""
-    found = [name for name in frameworks(ctx.lock) if name in TURNS and (name != "cupy" or ctx.device == "cuda")]
-    if len(found) < 2:
+    names = [name for name in frameworks(ctx.lock) if name in TURNS and (name != "cupy" or ctx.device == "cuda")]
+    if len(names) < 2:
         raise Skip("no two of {} are there to compute on the {}".format(", ".join(TURNS), ctx.device))
-    return found
+    return names
 
 
 @internal("together.turns")
 def turns(ctx: Context, *names: str) -> int:
     """Let frameworks compute one after the other, under the environment's own variables."""
-    made, told = numpy().random.RandomState(ctx.seed), []
-    one, other = (made.standard_normal((320, 320)).astype("float32") for _ in range(2))
+    made, runs = numpy().random.RandomState(ctx.seed), []
+    first, second = (made.standard_normal((320, 320)).astype("float32") for _ in range(2))
     driver = Driver() if ctx.device == "cuda" else None
     for name in names:
         free = driver.memory()[0] if driver else 0
-        found = TURNS[name](one, other)
-        error = farthest(found.product, one.astype("float64") @ other.astype("float64"))
+        turn = TURNS[name](first, second)
+        error = farthest(turn.product, first.astype("float64") @ second.astype("float64"))
         left = driver.memory()[0] if driver else 0
-        told.append({"framework": name, "gpus": found.gpus, "error": error, "free_bytes": free, "left_bytes": left})
-    write_whole(str(ctx.scratch / "turns.json"), json.dumps(told))
+        runs.append({"framework": name, "gpus": turn.gpus, "error": error, "free_bytes": free, "left_bytes": left})
+    write_whole(str(ctx.scratch / "turns.json"), json.dumps(runs))
     return 0
 
 
@@ -92,10 +92,10 @@ def take_turns(ctx: Context, names: List[str], **env: str) -> List[Dict[str, Any
     ended = ctx.run_again("together.turns", *names, env={**unseen, **env}, timeout=ctx.timeout * 0.4)
     if ended.code:
         print(ended.output)
-        told = f"{', then '.join(names)} in one process: it ended with status {ended.code}"
-        raise Fault(told, "its output says why; two of them may bring unlike releases of one library")
-    found: List[Dict[str, Any]] = json.loads((ctx.scratch / "turns.json").read_text(encoding="utf-8"))
-    return found
+        reason = f"{', then '.join(names)} in one process: it ended with status {ended.code}"
+        raise Fault(reason, "its output says why; two of them may bring unlike releases of one library")
+    runs: List[Dict[str, Any]] = json.loads((ctx.scratch / "turns.json").read_text(encoding="utf-8"))
+    return runs
 
 
 def compare_footprints(ctx: Context, name: str) -> Tuple[Dict[str, Any], List[Tuple[str, float, str]]]:
@@ -104,11 +104,11 @@ def compare_footprints(ctx: Context, name: str) -> Tuple[Dict[str, Any], List[Tu
     total = Driver().memory()[1]
     variable = LESS[name].partition("=")
     runs = [take_turns(ctx, [name], **env)[0] for env in ({}, {variable[0]: variable[2]})]
-    own, little = (one["free_bytes"] - one["left_bytes"] for one in runs)
+    own, little = (run["free_bytes"] - run["left_bytes"] for run in runs)
     details = {"total_bytes": total, "taken_bytes": own, f"taken_bytes with {LESS[name]}": little}
     if little > SMALL:
-        told = f"with {LESS[name]} {name} takes {little / 2**30:.1f} GiB for little work"
-        raise Fault(told, "see which other variables of it are set", details=details)
+        reason = f"with {LESS[name]} {name} takes {little / 2**30:.1f} GiB for little work"
+        raise Fault(reason, "see which other variables of it are set", details=details)
     return details, [(f"{name}.memory.taken", float(own), "B"), (f"{name}.memory.least", float(little), "B")]
 
 
@@ -117,14 +117,16 @@ def together_compute(ctx: Context) -> Outcome:
     """All of them compute in one process, whichever is imported first, and see the same GPUs."""
     names, details = here(ctx), {}
     for order in (names, names[::-1]):
-        details[", ".join(order)] = found = take_turns(ctx, order, **dict(one.split("=") for one in LESS.values()))
-        for one in found:
-            told = f"{one['framework']}, of {', then '.join(order)} in one process,"
-            if not one["error"] <= TOLERANCES["fp32"]:
-                return failed(f"{told} is off by {one['error']:.2g} of float64's", "try each alone", details=details)
-            if ctx.device == "cuda" and one["gpus"] != ctx.gpus:
+        details[", ".join(order)] = runs = take_turns(
+            ctx, order, **dict(setting.split("=") for setting in LESS.values())
+        )
+        for run in runs:
+            prefix = f"{run['framework']}, of {', then '.join(order)} in one process,"
+            if not run["error"] <= TOLERANCES["fp32"]:
+                return failed(f"{prefix} is off by {run['error']:.2g} of float64's", "try each alone", details=details)
+            if ctx.device == "cuda" and run["gpus"] != ctx.gpus:
                 remedy = "lock its build for the target's CUDA; see the checks of that framework"
-                return failed(f"{told} sees {one['gpus']} GPUs of {ctx.gpus}", remedy, details=details)
+                return failed(f"{prefix} sees {run['gpus']} GPUs of {ctx.gpus}", remedy, details=details)
     return passed(details=details)
 
 
@@ -132,16 +134,19 @@ def together_compute(ctx: Context) -> Outcome:
 def together_memory(ctx: Context) -> Outcome:
     """None of them takes all memory of the GPU by itself, so that the next one has some."""
     names = here(ctx)
-    found = take_turns(ctx, sorted(names, key=lambda name: name not in LESS))  # those that may take all come first
-    details = {"turns": found, "variables": {one: os.environ.get(one.split("=")[0]) for one in LESS.values()}}
-    for one in found:
-        if one["left_bytes"] < LEAVES * one["free_bytes"]:
-            told = "%s takes all but %.1f of %.1f GiB" % (
-                one["framework"], one["left_bytes"] / 2**30, one["free_bytes"] / 2**30,
+    runs = take_turns(ctx, sorted(names, key=lambda name: name not in LESS))  # those that may take all come first
+    details = {
+        "turns": runs,
+        "variables": {setting: os.environ.get(setting.split("=")[0]) for setting in LESS.values()},
+    }
+    for run in runs:
+        if run["left_bytes"] < LEAVES * run["free_bytes"]:
+            reason = "%s takes all but %.1f of %.1f GiB" % (
+                run["framework"], run["left_bytes"] / 2**30, run["free_bytes"] / 2**30,
             )  # fmt: skip
-            name, _, value = LESS.get(one["framework"], "").partition("=")
+            name, _, value = LESS.get(run["framework"], "").partition("=")
             remedy = f'env = {{ {name} = "{value}" }} in the spec\'s [image], or export it' if name else None
-            return failed(told, remedy, details=details)
+            return failed(reason, remedy, details=details)
     return passed(details=details)
 
 
@@ -155,7 +160,7 @@ def together_exchange(ctx: Context) -> Outcome:
     names = [name for name in here(ctx) if name in READERS]
     if len(names) < 2:
         raise Skip("no two of {} are there".format(", ".join(READERS)))
-    os.environ.update(dict(one.split("=") for one in LESS.values()))
+    os.environ.update(dict(setting.split("=") for setting in LESS.values()))
     if ctx.device == "cpu":
         os.environ["JAX_PLATFORMS"] = "cpu"
     gpu = ctx.device == "cuda"
@@ -166,10 +171,10 @@ def together_exchange(ctx: Context) -> Outcome:
     }
     pairs = []
     for giver, taker in itertools.permutations(names, 2):
-        found = importlib.import_module(READERS[taker]).from_dlpack(makers[giver]())
-        if gpu and taker == "torch" and found.device.type != "cuda":
-            return failed(f"an array of {giver} is on the {found.device.type} when torch reads it")
-        if [list(map(float, row)) for row in found.tolist()] != [[6.0 * at + to for to in range(6)] for at in range(4)]:
+        array = importlib.import_module(READERS[taker]).from_dlpack(makers[giver]())
+        if gpu and taker == "torch" and array.device.type != "cuda":
+            return failed(f"an array of {giver} is on the {array.device.type} when torch reads it")
+        if [list(map(float, row)) for row in array.tolist()] != [[6.0 * at + to for to in range(6)] for at in range(4)]:
             return failed(f"an array of {giver} holds other numbers when {taker} reads it", "try each alone")
         pairs.append(f"{giver} to {taker}")
     return passed(details={"exchanged": pairs})

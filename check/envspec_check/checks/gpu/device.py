@@ -17,12 +17,12 @@ DISPLAY = 4096 * MIB
 @check("device.driver", needs="driver", torch=False)
 def device_driver(ctx: Context) -> Outcome:
     """The driver isn't older than the target's CUDA needs."""
-    version, floor = driver_version(), ctx.target.get("driver-floor")
-    details = {"driver": version, "floor": floor}
+    version, lower_bound = driver_version(), ctx.target.get("driver-floor")
+    details = {"driver": version, "floor": lower_bound}
     if not version:
         raise Skip("the driver doesn't report its version", details=details)
-    if floor and numbers(version) < numbers(floor):
-        reason = "the driver is {} and CUDA {} needs {} or newer".format(version, ctx.target.get("cuda"), floor)
+    if lower_bound and numbers(version) < numbers(lower_bound):
+        reason = "the driver is {} and CUDA {} needs {} or newer".format(version, ctx.target.get("cuda"), lower_bound)
         return failed(reason, "update the driver, or use a target with an older CUDA", details=details)
     return passed(details=details)
 
@@ -80,23 +80,30 @@ def device_count(ctx: Context) -> Outcome:
 @check("device.capability", needs="gpu")
 def device_capability(ctx: Context) -> Outcome:
     """The GPUs are those of the target, or run code for those: such a run proves nothing of the target's own."""
-    torch, wanted = ctx.torch, ctx.target.get("architectures", [])
+    torch, expected = ctx.torch, ctx.target.get("architectures", [])
     own = [tuple(torch.cuda.get_device_capability(index)) for index in range(torch.cuda.device_count())]
     names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
-    details = {"gpus": names, "capabilities": ["%d.%d" % one for one in own], "target": wanted}
-    near = [one for one in own if wanted and one not in map(capability_of, wanted)]
+    details = {"gpus": names, "capabilities": ["%d.%d" % capability for capability in own], "target": expected}
+    near = [capability for capability in own if expected and capability not in map(capability_of, expected)]
     cuda = ctx.target.get("cuda")
-    other = [name for name, one in zip(names, own) if one in near and not covers(wanted, "sm_%d%d" % one, cuda)]
+    other = [
+        name
+        for name, capability in zip(names, own)
+        if capability in near and not covers(expected, "sm_%d%d" % capability, cuda)
+    ]
     if not other:
-        told = "code for %s runs on %s" % (", ".join(wanted), some(sorted({"%d.%d" % one for one in near})))
-        return passed(reason=told if near else None, details={**details, "near": bool(near)})
-    reason = "{}: the target is for {}".format(some(sorted(set(other))), ", ".join(wanted))
+        reason = "code for %s runs on %s" % (
+            ", ".join(expected),
+            some(sorted({"%d.%d" % capability for capability in near})),
+        )
+        return passed(reason=reason if near else None, details={**details, "near": bool(near)})
+    reason = "{}: the target is for {}".format(some(sorted(set(other))), ", ".join(expected))
     return failed(reason, "use the target for this GPU, or lock one", details=details)
 
 
 def is_taken(free_bytes: int, total_bytes: int, shared: bool) -> bool:
-    """Whether others hold most of a GPU's memory. A display takes up to DISPLAY of it; what is shared with the CPU is
-    the machine's, whose files lie in it too."""
+    """Return whether other programs hold most of a GPU's memory. A display takes up to DISPLAY of it; memory that is
+    shared with the CPU is the machine's, whose files lie in it too."""
     return not shared and free_bytes < total_bytes // 2 and total_bytes - free_bytes > DISPLAY
 
 
@@ -115,12 +122,12 @@ def device_memory(ctx: Context) -> Outcome:
                 "GPU %d doesn't give back what was written to it" % index, "look at nvidia-smi -q for ECC errors"
             )
         del written
-    taken = [index for index, one in enumerate(counts) if is_taken(**one)]
+    taken = [index for index, memory in enumerate(counts) if is_taken(**memory)]
     if taken:
-        told = ", ".join(
+        amounts = ", ".join(
             "GPU %d has %.1f of %.1f GiB" % (i, counts[i]["free_bytes"] / 2**30, counts[i]["total_bytes"] / 2**30)
             for i in taken
         )
         remedy = "nvidia-smi shows which processes use it; ask the scheduler for a GPU of your own"
-        return failed(f"less than half of the memory is free: {told}", remedy, details={"gpus": counts})
+        return failed(f"less than half of the memory is free: {amounts}", remedy, details={"gpus": counts})
     return passed(details={"gpus": counts})

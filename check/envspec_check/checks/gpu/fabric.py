@@ -11,8 +11,8 @@ from envspec_check.ranks import ranks
 @check("collectives.fabric", needs="gpu")
 def collectives_fabric(ctx: Context) -> Outcome:
     """NCCL uses the InfiniBand or RoCE ports of this machine, where any are up."""
-    found = fabric.ports()
-    if found:
+    ports = fabric.ports()
+    if ports:
         fabric.listen(ctx.scratch)
         ranks(ctx, ctx.gpus, "nccl", all_reduce_exact)
-    return fabric.judge(ctx.config, found, fabric.network_of(ctx.scratch))
+    return fabric.judge(ctx.config, ports, fabric.network_of(ctx.scratch))

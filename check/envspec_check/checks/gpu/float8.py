@@ -10,11 +10,11 @@ from envspec_check.interface import Context, Outcome, Skip, check, failed, passe
 from envspec_check.trainer import exactly
 
 
-def product(torch: Any, one: Any, other: Any) -> Any:
+def product(torch: Any, first: Any, second: Any) -> Any:
     """The product in bf16 of two float8 matrices, times 1.5. torch 2.1 to 2.4 gave the largest value with it."""
-    scales = {"scale_a": torch.tensor(0.5, device=one.device), "scale_b": torch.tensor(3.0, device=one.device)}
-    found = torch._scaled_mm(one, other, out_dtype=torch.bfloat16, **scales)
-    return found[0] if isinstance(found, tuple) else found
+    scales = {"scale_a": torch.tensor(0.5, device=first.device), "scale_b": torch.tensor(3.0, device=first.device)}
+    result = torch._scaled_mm(first, second, out_dtype=torch.bfloat16, **scales)
+    return result[0] if isinstance(result, tuple) else result
 
 
 def matrix(ctx: Context, rows: int, columns: int) -> Any:
@@ -32,8 +32,8 @@ def matrix(ctx: Context, rows: int, columns: int) -> Any:
 @check("operators.fp8", needs="gpu")
 def operators_fp8(ctx: Context) -> Outcome:
     """Products of 8-bit floats are float64's of the same numbers."""
-    one, other = matrix(ctx, 256, 512), matrix(ctx, 384, 512).t()
-    error = farthest(ctx.torch, product(ctx.torch, one, other), exactly(one) @ exactly(other) * 1.5)
+    first, second = matrix(ctx, 256, 512), matrix(ctx, 384, 512).t()
+    error = farthest(ctx.torch, product(ctx.torch, first, second), exactly(first) @ exactly(second) * 1.5)
     details = {"error": error, "tolerance": TOLERANCES["bf16"]}
     if not error <= TOLERANCES["bf16"]:
         reason = "a product in FP8 is off by %.2g of its largest value; %.2g is allowed" % (error, TOLERANCES["bf16"])
@@ -45,6 +45,6 @@ def operators_fp8(ctx: Context) -> Outcome:
 def figures_fp8(ctx: Context) -> Outcome:
     """How fast matrices of 8-bit floats multiply."""
     size = 4096 if ctx.quick else 8192
-    one = matrix(ctx, size, size)
-    seconds = median_seconds(ctx, lambda: product(ctx.torch, one, one.t()), 0.3 if ctx.quick else 1.0)
+    factor = matrix(ctx, size, size)
+    seconds = median_seconds(ctx, lambda: product(ctx.torch, factor, factor.t()), 0.3 if ctx.quick else 1.0)
     return passed(figures=[("figures.matmul_tflop_s.fp8", 2 * size**3 / seconds / 1e12, "TFLOP/s")])

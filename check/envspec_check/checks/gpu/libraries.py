@@ -13,12 +13,12 @@ from envspec_check.machine import arch_flags, read_text
 
 
 def real_folders(roots: Sequence[str]) -> set[str]:
-    """Where the CUDA libraries of the environment really are: an installer may have made links of them."""
-    found: set[str] = set()
+    """Resolve the paths of the environment's CUDA libraries: an installer may have made links of them."""
+    paths: set[str] = set()
     for root in own_paths():
         for folder, _, names in os.walk(root):
-            found.update(os.path.realpath(os.path.join(folder, name)) for name in names if is_cuda_library(name))
-    return found
+            paths.update(os.path.realpath(os.path.join(folder, name)) for name in names if is_cuda_library(name))
+    return paths
 
 
 @check("static.libraries")
@@ -35,27 +35,27 @@ def static_libraries(ctx: Context) -> Outcome:
         )
         torch.fft.rfft(x.flatten()).abs().sum().item()
         torch.linalg.solve(torch.eye(8, device="cuda"), torch.ones(8, 1, device="cuda"))
-    found = mapped_libraries(read_text("/proc/self/maps"))
-    outside = [path for path in found if not is_within(path, own_roots())]
+    loaded = mapped_libraries(read_text("/proc/self/maps"))
+    outside = [path for path in loaded if not is_within(path, own_roots())]
     if outside:
         own = real_folders(own_roots())
         outside = [path for path in outside if path not in own]
     if outside:
         remedy = "unset LD_LIBRARY_PATH, or unload the cluster's CUDA and cuDNN modules"
         reason = f"loaded from outside the environment: {some(outside, 3)}"
-        return failed(reason, remedy, details={"loaded": found})
-    return passed(details={"loaded": found})
+        return failed(reason, remedy, details={"loaded": loaded})
+    return passed(details={"loaded": loaded})
 
 
 @check("static.architectures")
 def static_architectures(ctx: Context) -> Outcome:
     """torch is compiled for the target's GPUs."""
-    wanted = ctx.target.get("architectures", [])
-    if not wanted:
+    expected = ctx.target.get("architectures", [])
+    if not expected:
         raise Skip("the target is for CPUs")
     flags = arch_flags(ctx.torch)
-    details = {"compiled": flags, "wanted": wanted}
-    without = [one for one in wanted if not covers(flags, one, ctx.torch.version.cuda)]
+    details = {"compiled": flags, "wanted": expected}
+    without = [architecture for architecture in expected if not covers(flags, architecture, ctx.torch.version.cuda)]
     if without:
         built = " ".join(flags) or "no GPU at all"
         reason = "torch has no code for {}: it is compiled for {}".format(", ".join(without), built)

@@ -27,10 +27,10 @@ def static_cuda_versions(ctx: Context) -> Outcome:
     details = {"loaded": loaded, "locked": {name: pin.version for name, pin in locked.items()}}
     other = [name for name in locked if loaded[name] and numbers(loaded[name])[:3] != numbers(locked[name].version)[:3]]
     if other:
-        told = [
+        differences = [
             f"{name} {loaded[name]} is loaded, locked is {locked[name].name} {locked[name].version}" for name in other
         ]
-        return failed("; ".join(told), remedy, details=details)
+        return failed("; ".join(differences), remedy, details=details)
     if not locked:
         raise Skip("the target locks neither: this torch brings its own", details=details)
     return passed(details=details)

@@ -19,8 +19,8 @@ REMEDY = "bound this package to a release that was tested with this torch, and l
 def beside_float64(
     ctx: Context, name: str, model: Any, loss_of: Callable[[Any, Callable[[Any], Any]], Any]
 ) -> Dict[str, float]:
-    """How far a model's loss and gradients are from those in float64. `loss_of` takes the model and what brings a
-    tensor to its device and width, and gives the loss. The gradients are left on the model.
+    """Measure how far a model's loss and gradients are from those in float64. `loss_of` takes the model and a function
+    that brings a tensor to its device and width, and gives the loss. The gradients are left on the model.
 
     Raises Fault where they are too far.
     """
@@ -29,25 +29,29 @@ def beside_float64(
     exact = copy.deepcopy(model).to("cpu").double()
     model.to(ctx.torch_device)
 
-    def there(tensor: Any) -> Any:
+    def put(tensor: Any) -> Any:
         return tensor.to(ctx.torch_device)
 
     def wide(tensor: Any) -> Any:
         return tensor.double() if tensor.is_floating_point() else tensor
 
-    loss, right = loss_of(model, there), loss_of(exact, wide)
+    loss, right = loss_of(model, put), loss_of(exact, wide)
     loss.backward()
     right.backward()
     pairs = [pair for pair in zip(model.parameters(), exact.parameters()) if pair[1].grad is not None]
     if not pairs:
         raise Fault(f"a tiny model of {name} has no gradients", REMEDY)
-    mine = torch.cat([exactly(torch.zeros_like(one) if one.grad is None else one.grad).flatten() for one, _ in pairs])
+    mine = torch.cat(
+        [exactly(torch.zeros_like(weights) if weights.grad is None else weights.grad).flatten() for weights, _ in pairs]
+    )
     theirs = torch.cat([exact.grad.flatten() for _, exact in pairs])
     errors = {"loss": far(exactly(loss), exactly(right)), "gradient": far(mine, theirs)}
     for what, error in errors.items():
         if not error <= LIMIT:
-            told = f"the {what} of a tiny model of {name} differs from float64's by {error:.2g}; {LIMIT:.2g} is allowed"
-            raise Fault(told, REMEDY, details={"errors": errors, "limit": LIMIT})
+            reason = (
+                f"the {what} of a tiny model of {name} differs from float64's by {error:.2g}; {LIMIT:.2g} is allowed"
+            )
+            raise Fault(reason, REMEDY, details={"errors": errors, "limit": LIMIT})
     return errors
 
 
@@ -72,7 +76,7 @@ class Plain(NamedTuple):
             optimizer.zero_grad()
             self.loss(self.exact, self.rows[rows].double(), self.labels[rows]).backward()
             optimizer.step()
-        return max(far(exactly(one), exactly(other)) for one, other in zip(weights, self.exact.parameters()))
+        return max(far(exactly(weight), exactly(other)) for weight, other in zip(weights, self.exact.parameters()))
 
 
 def plain_training(ctx: Context) -> Plain:
@@ -88,5 +92,5 @@ def judged_steps(name: str, version: str, error: float, limit: float = LIMIT) ->
     details = {name: version, "error": error, "limit": limit}
     if error <= limit:
         return passed(details=details)
-    told = f"weights after steps by {name} differ from float64's by {error:.2g}; {limit:.2g} is allowed"
-    return failed(told, REMEDY, details=details)
+    reason = f"weights after steps by {name} differ from float64's by {error:.2g}; {limit:.2g} is allowed"
+    return failed(reason, REMEDY, details=details)

@@ -30,7 +30,7 @@ PROJECT = ("pyproject.toml", "setup.py")
 def modules_of(files: Iterable[str]) -> List[str]:
     """The modules that a distribution's files are, by their paths: below a folder that is no package itself, those
     which are."""
-    found: Set[str] = set()
+    modules: Set[str] = set()
     packages: Set[Tuple[str, ...]] = set()
     trees: Set[Tuple[str, ...]] = set()
     for file in files:
@@ -39,30 +39,30 @@ def modules_of(files: Iterable[str]) -> List[str]:
             continue
         if len(parts) == 1:
             module = re.match(r"([A-Za-z]\w*)(?:\.py|(?:\.[\w-]+)?\.so)$", parts[0])
-            found.update([module.group(1)] if module else [])
+            modules.update([module.group(1)] if module else [])
         elif parts[-1] == "__init__.py" and all(part.isidentifier() for part in parts[:-1]):
             packages.add(parts[:-1])
         elif parts[-1] in PROJECT:
             trees.add(parts[:-1])
     for package in packages:
         if not any(package[:size] in packages | trees for size in range(1, len(package))):
-            found.add(".".join(package))
-    return sorted(found)
+            modules.add(".".join(package))
+    return sorted(modules)
 
 
 def requests(lock: Dict[str, Any]) -> Dict[str, str]:
     """The distributions that the spec asks for, each with the name of its package."""
-    found = {}
+    requested = {}
     for kind in ("conda", "pip"):
         for package in lock.get(kind, []):
             if package.get("direct"):
                 names = package.get("provides") or [package["name"]] if kind == "conda" else [package["name"]]
-                found.update({canonical(name): package["name"] for name in names})
-    return found
+                requested.update({canonical(name): package["name"] for name in names})
+    return requested
 
 
-def files_of(one: Installed) -> List[str]:
-    text = one.distribution.read_text("RECORD") or one.distribution.read_text("SOURCES.txt") or ""
+def files_of(package: Installed) -> List[str]:
+    text = package.distribution.read_text("RECORD") or package.distribution.read_text("SOURCES.txt") or ""
     return [line.split(",")[0].strip('"') for line in text.splitlines()]
 
 
@@ -84,9 +84,9 @@ def import_apart(modules: Sequence[str], at_once: int) -> Dict[str, str]:
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 del running[pid]
-                told = answer.take()
+                reply = answer.take()
                 if status:
-                    wrong[name] = told.get("cause") or ending(status)
+                    wrong[name] = reply.get("cause") or ending(status)
             elif time.monotonic() > deadline:
                 give_up(pid)
                 wrong[name] = "hadn't ended after %g s" % ONE
@@ -98,12 +98,12 @@ def import_apart(modules: Sequence[str], at_once: int) -> Dict[str, str]:
 @check("stack.imports")
 def stack_imports(ctx: Context) -> Outcome:
     """Each package that the spec asks for can be imported, in a process of its own."""
-    asked = requests(ctx.lock)
+    requested = requests(ctx.lock)
     owners = {
-        module: asked[one.name]
-        for one in distributions(own_paths())
-        if one.name in asked
-        for module in modules_of(files_of(one))
+        module: requested[package.name]
+        for package in distributions(own_paths())
+        if package.name in requested
+        for module in modules_of(files_of(package))
     }
     if not owners:
         return skipped("the spec asks for no package that has modules")
@@ -112,6 +112,6 @@ def stack_imports(ctx: Context) -> Outcome:
     details = {"imported": sorted(set(owners) - set(wrong)), "failed": wrong}
     if not wrong:
         return passed(details=details)
-    told = [f"{module} of {describe(ctx, owners[module])}: {why}" for module, why in sorted(wrong.items())]
+    failures = [f"{module} of {describe(ctx, owners[module])}: {why}" for module, why in sorted(wrong.items())]
     remedies = {import_remedy(why) or AGAIN for why in wrong.values()}
-    return failed(f"can't be imported: {some(told, 3)}", "; ".join(sorted(remedies)), details=details)
+    return failed(f"can't be imported: {some(failures, 3)}", "; ".join(sorted(remedies)), details=details)

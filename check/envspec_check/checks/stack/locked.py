@@ -22,7 +22,7 @@ def describe(ctx: Context, name: str) -> str:
     for kind in ("pip", "conda"):
         for package in ctx.lock.get(kind, []):
             if package["name"] == name:
-                files = [one["file"] for one in package.get("artifacts", ())]
+                files = [artifact["file"] for artifact in package.get("artifacts", ())]
                 return "%s %s%s" % (name, package.get("version", ""), " (%s)" % files[0] if files else "")
     return name
 
@@ -51,8 +51,8 @@ def stack_check(
             except Exception as error:  # noqa: BLE001, whatever a package raises
                 traceback.print_exc()
                 text = root_cause(error)
-                told = f"{describe(ctx, name)} can't {what} with torch {ctx.torch.__version__}: {text}"
-                raise Fault(told, import_remedy(text) or import_remedy(traceback.format_exc()) or AGAIN) from None
+                reason = f"{describe(ctx, name)} can't {what} with torch {ctx.torch.__version__}: {text}"
+                raise Fault(reason, import_remedy(text) or import_remedy(traceback.format_exc()) or AGAIN) from None
 
         check("stack." + (called or name), needs=needs)(run)
         return function
@@ -80,8 +80,8 @@ def settle(ctx: Context) -> None:
 
 
 def has_accelerator_for_cpus(lock: Dict[str, Any]) -> bool:
-    """Whether the locked deepspeed has one: of 0.9.2 to 0.14.0 it is Intel's extension of torch, without which they
-    refuse the name (accelerator/real_accelerator.py of the sdists)."""
-    found = [numbers(pin.version) for pin in pins(lock) if pin.name == "deepspeed"]
-    by_itself = all(version >= (0, 14, 1) for version in found)
-    return bool(found) and (by_itself or importlib.util.find_spec("intel_extension_for_pytorch") is not None)
+    """Return whether the locked deepspeed has an accelerator for CPUs: 0.9.2 to 0.14.0 have Intel's extension of torch,
+    and refuse the name without it (accelerator/real_accelerator.py of the sdists)."""
+    versions = [numbers(pin.version) for pin in pins(lock) if pin.name == "deepspeed"]
+    by_itself = all(version >= (0, 14, 1) for version in versions)
+    return bool(versions) and (by_itself or importlib.util.find_spec("intel_extension_for_pytorch") is not None)

@@ -90,23 +90,23 @@ class Comparison(Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing differs that has to be the same."""
-        return self.weights != "differs" and all("fail" not in (one, other) for _, one, other in self.checks)
+        """Return whether nothing differs that has to be the same."""
+        return self.weights != "differs" and all("fail" not in (first, second) for _, first, second in self.checks)
 
 
-def compare(one: SmokeReport, other: SmokeReport) -> Comparison:
+def compare(left: SmokeReport, right: SmokeReport) -> Comparison:
     """Compare two reports."""
-    facts = tuple((name, a, b) for name, (a, b) in _facts(one, other).items() if a != b)
-    weights, reason = _weights(one, other, dict.fromkeys(name for name, _, _ in facts))
-    first, second = ({check.name: check.status for check in report.checks} for report in (one, other))
+    facts = tuple((name, a, b) for name, (a, b) in _facts(left, right).items() if a != b)
+    weights, reason = _weights(left, right, dict.fromkeys(name for name, _, _ in facts))
+    first, second = ({check.name: check.status for check in report.checks} for report in (left, right))
     checks = tuple(
         (name, first.get(name), second.get(name))
         for name in dict.fromkeys([*first, *second])
         if first.get(name) != second.get(name)
     )
-    values = {figure.name: figure for figure in other.figures}
+    values = {figure.name: figure for figure in right.figures}
     figures = []
-    for figure in one.figures:
+    for figure in left.figures:
         beside = values.get(figure.name)
         if beside is not None:
             known = figure.value and beside.value is not None and figure.unit == beside.unit
@@ -122,8 +122,8 @@ _DECIDING = (
 """What has to be equal for weights to be, in the order in which it's told."""
 
 
-def _facts(one: SmokeReport, other: SmokeReport) -> dict[str, tuple[str, str]]:
-    return {name: (a, b) for (name, a), (_, b) in zip(_of(one), _of(other), strict=True)}
+def _facts(left: SmokeReport, right: SmokeReport) -> dict[str, tuple[str, str]]:
+    return {name: (a, b) for (name, a), (_, b) in zip(_of(left), _of(right), strict=True)}
 
 
 def _of(report: SmokeReport) -> tuple[tuple[str, str], ...]:
@@ -155,34 +155,34 @@ def _architecture(report: SmokeReport) -> str:
     return next((word for word in ("x86_64", "aarch64", "arm64") if word in report.machine.system), "unknown")
 
 
-def _weights(one: SmokeReport, other: SmokeReport, differing: dict[str, None]) -> tuple[Same, str | None]:
-    if weights_of(one) is None or weights_of(other) is None:
-        lacking = "neither has" if weights_of(one) is weights_of(other) else "one of them has no"
+def _weights(left: SmokeReport, right: SmokeReport, differing: dict[str, None]) -> tuple[Same, str | None]:
+    if weights_of(left) is None or weights_of(right) is None:
+        lacking = "neither has" if weights_of(left) is weights_of(right) else "one of them has no"
         return "not compared", f"{lacking} a digest of weights: determinism.repeat didn't pass"
     apart = [name for name in _DECIDING if name in differing]
-    if weights_of(one) == weights_of(other):
+    if weights_of(left) == weights_of(right):
         return "same", None
     if apart:
-        return "not compared", f"they differ in: {', '.join(apart)}{_beside_float64(one, other)}"
-    if one.device != "cuda":
+        return "not compared", f"they differ in: {', '.join(apart)}{_beside_float64(left, right)}"
+    if left.device != "cuda":
         return "not compared", "CPUs choose their kernels by what they can, and the reports don't say that"
     return "differs", None
 
 
-def _beside_float64(one: SmokeReport, other: SmokeReport) -> str:
+def _beside_float64(left: SmokeReport, right: SmokeReport) -> str:
     """How far from float64 both computed, where both were judged by that: unlike GPUs give the same answers so, and no
     other way."""
-    found = [check for report in (one, other) for check in report.checks if check.name == "training.reference"]
-    if [check.status for check in found] != ["pass", "pass"] or one.workload != other.workload:
+    checks = [check for report in (left, right) for check in report.checks if check.name == "training.reference"]
+    if [check.status for check in checks] != ["pass", "pass"] or left.workload != right.workload:
         return ""
-    worst = [max(numbers_in(check.details.get("errors")), default=math.nan) for check in found]
+    worst = [max(numbers_in(check.details.get("errors")), default=math.nan) for check in checks]
     return f"; from float64 the one is {worst[0]:.2g} away, the other {worst[1]:.2g} (training.reference)"
 
 
 def numbers_in(value: object) -> Iterator[float]:
     """The numbers in a report's nested tables, whatever else is there."""
     if isinstance(value, Mapping):
-        for one in value.values():
-            yield from numbers_in(one)
+        for part in value.values():
+            yield from numbers_in(part)
     elif isinstance(value, int | float):
         yield value

@@ -54,15 +54,15 @@ def _suite(run: Run) -> ET.Element:
 
 
 def _properties(run: Run) -> list[tuple[str, str]]:
-    found = [("spec", run.spec), ("target", run.target), ("runner", run.runner), ("log", run.log or "")]
+    properties = [("spec", run.spec), ("target", run.target), ("runner", run.runner), ("log", run.log or "")]
     if run.report is None:
-        return found
-    found += list(words.facts(run.report))
+        return properties
+    properties += list(words.facts(run.report))
     for figure in run.report.figures:
-        told = words.reference_words(figure)
-        verdict = f"; {figure.verdict}: {told}" if figure.verdict else f"; {told}" if told else ""
-        found.append((f"figure {figure.name}", words.measurement(figure) + verdict))
-    return found
+        reference = words.reference_words(figure)
+        verdict = f"; {figure.verdict}: {reference}" if figure.verdict else f"; {reference}" if reference else ""
+        properties.append((f"figure {figure.name}", words.measurement(figure) + verdict))
+    return properties
 
 
 def _case(check: CheckResult, suite: str) -> ET.Element:
@@ -70,9 +70,9 @@ def _case(check: CheckResult, suite: str) -> ET.Element:
         "testcase", {"name": _text(check.name), "classname": _text(suite), "time": _seconds(check.seconds)}
     )
     if check.status == "fail":
-        told = [check.reason or "the check failed", *([f"remedy: {check.remedy}"] if check.remedy else [])]
-        failure = ET.SubElement(case, "failure", {"message": _line(told[0]), "type": _text(check.group)})
-        failure.text = _text("\n".join(told))
+        lines = [check.reason or "the check failed", *([f"remedy: {check.remedy}"] if check.remedy else [])]
+        failure = ET.SubElement(case, "failure", {"message": _line(lines[0]), "type": _text(check.group)})
+        failure.text = _text("\n".join(lines))
     elif check.status == "skip":
         ET.SubElement(case, "skipped", {"message": _line(check.reason or "no reason given")})
     if check.output:

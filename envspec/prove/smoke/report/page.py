@@ -44,11 +44,11 @@ def _alarms(results: Results) -> Iterator[str]:
         yield f'<p class="alarm">No GPU check ran in {_text(", ".join(which))}: these prove nothing about a GPU.</p>'
     if summary.figures_off:
         are = "is" if summary.figures_off == 1 else "are"
-        told = f"{words.plural(summary.figures_off, 'figure')} {are} outside the reference. Figures don't decide."
-        yield f'<p class="alarm">{told}</p>'
+        message = f"{words.plural(summary.figures_off, 'figure')} {are} outside the reference. Figures don't decide."
+        yield f'<p class="alarm">{message}</p>'
     for run in results.runs:
-        for told in run.report.slow if run.report else ():
-            yield f'<p class="alarm">Slow: {_text(told)} ({_text(run.name)}).</p>'
+        for slow in run.report.slow if run.report else ():
+            yield f'<p class="alarm">Slow: {_text(slow)} ({_text(run.name)}).</p>'
 
 
 def _matrix(results: Results) -> Iterator[str]:
@@ -109,12 +109,12 @@ def _run(run: Run, number: int, count: int) -> Iterator[str]:
 
 
 def _findings(run: Run, number: int) -> Iterator[str]:
-    told = findings(run.checks)
-    if not told:
+    explained = findings(run.checks)
+    if not explained:
         return
     yield "<h3>Findings</h3>"
     places = {check.name: index for index, check in enumerate(run.checks)}
-    for check in told:
+    for check in explained:
         where = f"{check.name} in {run.name}, run {number}"
         yield f'<div class="finding {check.status}" id="run{number}c{places[check.name]}">'
         yield (
@@ -145,11 +145,11 @@ def _figures(report: SmokeReport) -> Iterator[str]:
 def _figure(figure: Figure) -> str:
     off = figure.verdict in ("low", "high", "slow")
     known = "; ".join(filter(None, (words.reference_words(figure), words.peak_words(figure))))
-    told = _text(known) or '<span class="quiet">no reference</span>'
+    reference = _text(known) or '<span class="quiet">no reference</span>'
     if off:
-        told = f'<strong class="error">{figure.verdict}</strong>: {told}'
+        reference = f'<strong class="error">{figure.verdict}</strong>: {reference}'
     measured = f'<td class="number">{_text(words.measurement(figure))}</td>'
-    return f'<tr><th scope="row">{_text(figure.name)}</th>{measured}<td>{told}{chart.bar(figure)}</td></tr>'
+    return f'<tr><th scope="row">{_text(figure.name)}</th>{measured}<td>{reference}{chart.bar(figure)}</td></tr>'
 
 
 def _curves(report: SmokeReport) -> Iterator[str]:

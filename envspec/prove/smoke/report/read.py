@@ -86,12 +86,12 @@ def report_of(value: object, name: str) -> SmokeReport:
         document = _writable(value, _DEEPEST)
         if isinstance(torch := document.get("torch"), dict) and torch.get("version") is None:
             document["torch"] = None  # torch couldn't be imported
-        found = convert(document, SmokeReport)
-        _refuse_twice("checks", [check.name for check in found.checks])
-        _refuse_twice("figures", [figure.name for figure in found.figures])
+        report = convert(document, SmokeReport)
+        _refuse_twice("checks", [check.name for check in report.checks])
+        _refuse_twice("figures", [figure.name for figure in report.figures])
     except Unreadable as error:
         raise InputError(f"this report is damaged: {error}", hint=_AGAIN, place=Place(name)) from None
-    return found
+    return report
 
 
 _AGAIN = "the run may have ended while writing; run the checks again"
@@ -113,10 +113,10 @@ def _writable(value: Any, deep: int) -> Any:
     if deep == 0:
         raise Unreadable("it's nested too deeply")
     if isinstance(value, dict):
-        given = {key: one for key, one in value.items() if one is not None or key not in _LEFT_OUT}
-        return {_writable(key, deep): _writable(one, deep - 1) for key, one in given.items()}
+        given = {key: part for key, part in value.items() if part is not None or key not in _LEFT_OUT}
+        return {_writable(key, deep): _writable(part, deep - 1) for key, part in given.items()}
     if isinstance(value, list):
-        return [_writable(one, deep - 1) for one in value]
+        return [_writable(part, deep - 1) for part in value]
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, int | float) and not isinstance(value, bool) and finite_number(value) is None:

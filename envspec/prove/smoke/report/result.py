@@ -80,7 +80,7 @@ class Figure(Struct, frozen=True):
 
     @property
     def comparable(self) -> bool:
-        """Whether the figure has a number, and a reference in the same unit or without one."""
+        """Return whether the figure has a number, and a reference in the same unit or without one."""
         reference = self.reference
         return reference is not None and self.value is not None and reference.unit in ("", self.unit)
 
@@ -188,8 +188,8 @@ class SmokeReport(Struct, frozen=True):
 
     @property
     def without_gpu(self) -> bool:
-        """Whether the report proves nothing about a GPU: the target is for GPUs and the checks ran on the CPU, or all
-        checks that need a GPU were skipped.
+        """Return whether the report proves nothing about a GPU: the target is for GPUs and the checks ran on the CPU,
+        or all checks that need a GPU were skipped.
         """
         on_cpu = bool(self.checks and self.cuda) and self.device != "cuda"
         return on_cpu or 0 < self.gpu_total == self.gpu_skipped
@@ -204,24 +204,24 @@ class SmokeReport(Struct, frozen=True):
     @property
     def headline(self) -> str:
         """ "24 passed, 0 failed, 3 skipped"; says so when no GPU check ran, something is slow or it was cut short."""
-        told = f"{self._told}; slow: {len(self.slow)}" if self.slow else self._told
-        return told if self.complete else f"interrupted: {told}"
+        text = f"{self._counts}; slow: {len(self.slow)}" if self.slow else self._counts
+        return text if self.complete else f"interrupted: {text}"
 
     @property
     def slow(self) -> tuple[str, ...]:
         """What is slow, by the checks and by the figures: told apart from what is right, and decides nothing."""
-        by_checks = [told for check in self.checks for told in check.slow]
+        by_checks = [words for check in self.checks for words in check.slow]
         return (*by_checks, *filter(None, (figure.slow for figure in self.figures)))
 
     @property
-    def _told(self) -> str:
+    def _counts(self) -> str:
         counts = f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
         if not self.checks:
             return "no check ran"
         if self.without_gpu:
             need = "need" if self.gpu_skipped > 1 else "needs"
-            told = f" ({self.gpu_skipped} of them {need} a GPU)" if self.gpu_skipped else ""
-            return f"no GPU check ran: {counts}{told}"
+            without = f" ({self.gpu_skipped} of them {need} a GPU)" if self.gpu_skipped else ""
+            return f"no GPU check ran: {counts}{without}"
         return counts
 
     @property
@@ -342,8 +342,8 @@ class Results(Struct, frozen=True, dict=True):
 
         Only `pass` is a yes: runs that were all skipped proved nothing.
         """
-        found = {run.status for run in self.runs}
-        return next((status for status in ("fail", "error", "pass") if status in found), "skip")
+        statuses = {run.status for run in self.runs}
+        return next((status for status in ("fail", "error", "pass") if status in statuses), "skip")
 
     @property
     def headline(self) -> str:
@@ -356,8 +356,8 @@ class Results(Struct, frozen=True, dict=True):
         blind = sum(run.report is not None and run.report.without_gpu for run in ran)
         words = {"pass": "passed", "fail": "failed", "error": "gave no answer", "skip": "skipped"}
         counts = {status: sum(run.status == status for run in self.runs) for status in words}
-        told = [f"{counts[s]} {word}" for s, word in words.items() if counts[s] or s in ("pass", "fail")]
-        line = f"{len(self.runs)} runs: {', '.join(told)}"
+        parts = [f"{counts[s]} {word}" for s, word in words.items() if counts[s] or s in ("pass", "fail")]
+        line = f"{len(self.runs)} runs: {', '.join(parts)}"
         if blind and blind == len(ran):
             return f"no GPU check ran: {line}"
         return f"{line}; no GPU check ran in {blind} of them" if blind else line
@@ -379,8 +379,8 @@ def group_order(check: CheckResult) -> int:
 
 def findings(checks: Iterable[CheckResult]) -> tuple[CheckResult, ...]:
     """The checks to explain: the failed, then the skipped."""
-    kept = list(checks)
-    return tuple([c for c in kept if c.status == "fail"] + [c for c in kept if c.status == "skip"])
+    listed = list(checks)
+    return tuple([c for c in listed if c.status == "fail"] + [c for c in listed if c.status == "skip"])
 
 
 PRETENDED = "pretended"
@@ -388,13 +388,13 @@ PRETENDED = "pretended"
 
 
 def is_pretended(report: SmokeReport) -> bool:
-    """Say whether its GPU is a stand-in of the tests, by any of the marks that such a run leaves."""
-    told = [report.evidence, report.torch.version if report.torch else "", *(gpu.name for gpu in report.machine.gpus)]
-    return any(PRETENDED in text.lower() for text in told)
+    """Return whether a report's GPU is a stub of the tests, by any of the marks that such a run leaves."""
+    marks = [report.evidence, report.torch.version if report.torch else "", *(gpu.name for gpu in report.machine.gpus)]
+    return any(PRETENDED in text.lower() for text in marks)
 
 
 def weights_of(report: SmokeReport) -> str | None:
     """Give the digest of the weights that the deterministic training ended with; None where that didn't pass."""
-    repeated = next((one for one in report.checks if one.name == "determinism.repeat"), None)
-    found = repeated.details.get("weights") if repeated and repeated.status == "pass" else None
-    return found if isinstance(found, str) else None
+    repeated = next((check for check in report.checks if check.name == "determinism.repeat"), None)
+    digest = repeated.details.get("weights") if repeated and repeated.status == "pass" else None
+    return digest if isinstance(digest, str) else None

@@ -68,16 +68,16 @@ def reference_words(figure: Figure) -> str:
         return ""
     expected = f"{number(reference.value)} {clean(reference.unit or figure.unit)}".rstrip()
     allowed = [share(bound) for bound in (reference.low, reference.high) if bound is not None]
-    told = f" (allowed: {' to '.join(allowed)})" if allowed else ""
+    bounds = f" (allowed: {' to '.join(allowed)})" if allowed else ""
     if figure.value is None:
         return f"expected {expected}"
     if not figure.comparable:
         return f"expected {expected}: another unit, not compared"
     if not reference.value:
-        return f"expected {expected}{told}"
+        return f"expected {expected}{bounds}"
     off = (figure.value - reference.value) / abs(reference.value)
     where = "as expected," if abs(off) < 5e-4 else f"{abs(off) * 100:.2g} % {'above' if off > 0 else 'below'}"
-    return f"{where} {expected}{told}"
+    return f"{where} {expected}{bounds}"
 
 
 def peak_words(figure: Figure) -> str:
@@ -173,10 +173,10 @@ class _Lines(Struct, frozen=True):
         for reason, names in _group_skips(run).items():
             yield from self._label("skip", f"{', '.join(names)}: {reason}")
         for figure in run.report.off if run.report else ():
-            told = f"{figure.name} is {figure.verdict}: {measurement(figure)}, {reference_words(figure)}"
-            yield from self._label("warning", told)
-        for told in run.report.slow if run.report else ():
-            yield from self._label("slow", told)
+            message = f"{figure.name} is {figure.verdict}: {measurement(figure)}, {reference_words(figure)}"
+            yield from self._label("warning", message)
+        for slow in run.report.slow if run.report else ():
+            yield from self._label("slow", slow)
         if run.log and run.status in ("fail", "error"):
             # not wrapped: a path is there to be copied
             yield f"      log: {clean(run.log)}"
@@ -201,14 +201,14 @@ class _Lines(Struct, frozen=True):
     def _wrap(self, text: str, indent: str, more: str | None = None) -> list[str]:
         # a word longer than a line is broken: it is a foreign text, and the table keeps its width
         below = indent + "  " if more is None else more
-        found = wrap(text, self.width, initial_indent=indent, subsequent_indent=below)
-        return found or [indent.rstrip()]
+        lines = wrap(text, self.width, initial_indent=indent, subsequent_indent=below)
+        return lines or [indent.rstrip()]
 
 
 def _group_skips(run: Run) -> dict[str, list[str]]:
     """Group the names of the skipped checks by their reason."""
-    found: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for check in run.checks:
         if check.status == "skip":
-            found.setdefault(check.reason or "no reason given", []).append(check.name)
-    return found
+            by_reason.setdefault(check.reason or "no reason given", []).append(check.name)
+    return by_reason

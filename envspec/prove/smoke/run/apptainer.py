@@ -37,7 +37,7 @@ _WITH_LOGINS = (
 )
 _HANDING_ON = (
     # --env would end a value at its first comma
-    f"for name in {' '.join(f'${{{{!{one[:-1]}@}}}}' if one.endswith('*') else one for one in PASSED)}; "
+    f"for name in {' '.join(f'${{{{!{name[:-1]}@}}}}' if name.endswith('*') else name for name in PASSED)}; "
     'do [ -z "${{!name+set}}" ] || export "{prefix}ENV_$name=${{!name}}"; done; '
     '[ -z "${{{libraries}-}}" ] || export "{prefix}ENV_LD_LIBRARY_PATH=${libraries}"; '
     'for path in {paths}; do [ ! -e "$path" ] || set -- "$1" --bind "$path" "${{@:2}}"; done; exec "$0" "$@"'
@@ -64,7 +64,7 @@ class Apptainer(Struct, frozen=True):
             return ()
         image, folder = self.image(case), self.folders.recipe(case)
         staged = image.with_name(f"{image.name}.part")
-        there = ("test", "-f", str(image))
+        present = ("test", "-f", str(image))
         # --notest: the checks follow, with GPUs and a report, which %test has not
         name = f"{case.target}/{DEFINITION}"
         text = case.recipe.get(name, "")
@@ -81,15 +81,15 @@ class Apptainer(Struct, frozen=True):
             Files(folder, tuple(sorted(recipe.items())), f"the recipe of {case.title}"),
             *([Files(given, files, "what the build takes of this site")] if files else []),
             Command(("mkdir", "-p", str(image.parent)), "the folder of images"),
-            *_base_steps(case, folder, there),
+            *_base_steps(case, folder, present),
             Command(
                 build,
                 f"the image of {case.title}",
-                there,
+                present,
                 folder,
-                {secret_variable(one): text for one, text in logins.items()},
+                {secret_variable(name): text for name, text in logins.items()},
             ),
-            Command(("mv", str(staged), str(image)), "the image is complete: give it its name", there),
+            Command(("mv", str(staged), str(image)), "the image is complete: give it its name", present),
         )
 
     def places(self, carried: str, results: str) -> Places:
@@ -97,14 +97,14 @@ class Apptainer(Struct, frozen=True):
 
     def python(self, case: SmokeCase, carried: str, results: str, arguments: tuple[str, ...]) -> Command:
         settings = self.site.settings
-        devices = sorted({one for fabric in fabrics().values() for one in fabric.devices})
+        devices = sorted({device for fabric in fabrics().values() for device in fabric.devices})
         paths = " ".join((*devices, *map(quote, settings.site.fabric.paths if settings else ())))
         handing_on = _HANDING_ON.format(prefix=self.program.upper(), libraries=LIBRARIES, paths=paths)
         words = ["bash", "-c", handing_on, self.program, "exec", "--containall", "--cleanenv", "--no-home"]
         words += ["--nv"] if case.wants_gpu else []
         # --mount takes any path as CSV; --bind would end one at a comma or a colon
-        for source, there, mode in ((carried, CARRIED, ",ro"), (results, RESULTS, "")):
-            words += ["--mount", f'type=bind,"source={_csv(source)}",destination={there}{mode}']
+        for source, place, mode in ((carried, CARRIED, ",ro"), (results, RESULTS, "")):
+            words += ["--mount", f'type=bind,"source={_csv(source)}",destination={place}{mode}']
         # contained, they are 64 MiB where Apptainer is installed setuid (sessiondir max size)
         words += ["--bind", "/tmp", "--bind", "/dev/shm"]
         words += ["--env", "PYTHONNOUSERSITE=1", "--pwd", RESULTS, str(self.image(case)), "sh", "-c", _AT_HOME, "sh"]
@@ -119,14 +119,14 @@ _AT_HOME = (
 )
 
 
-def _base_steps(case: SmokeCase, folder: Path, there: tuple[str, ...]) -> Iterator[Command]:
+def _base_steps(case: SmokeCase, folder: Path, present: tuple[str, ...]) -> Iterator[Command]:
     """Put the SIF that an image comes on top of where its recipe names it."""
     if case.base is None:
         return
     path, digest = case.base
     test = ("sh", "-c", 'echo "$1  $2" | sha256sum --check --quiet --strict', "sh", digest.partition(":")[2], path)
-    yield Command(test, f"the base of {case.title} is as it was locked", there)
-    yield Command(("ln", "-sfn", path, str(folder / case.target / SIF)), "the base", there)
+    yield Command(test, f"the base of {case.title} is as it was locked", present)
+    yield Command(("ln", "-sfn", path, str(folder / case.target / SIF)), "the base", present)
 
 
 def _shell_of(logins: Mapping[str, str]) -> tuple[str, str]:

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from envspec.base.errors import InputError
 from envspec.base.places import OF_OTHER_PYTHONS
 from envspec.base.programs import HERE
-from envspec.base.settings import Settings
+from envspec.configuration.settings import Settings
 from envspec.export import apt_mirrors
 from envspec.export.images import base_reference, on_base
 from envspec.export.plan import CHECK, ENVIRONMENT, SLICE, encode
@@ -73,17 +73,21 @@ class SiteBuilds(Struct, frozen=True):
             return ()
         arguments = [f"{name}={value}" for name, value in build_arguments(dockerfile, self.settings).items()]
         secrets = {UV_SETTINGS: "uv", apt_mirrors.FILE: apt_mirrors.FILE, "netrc": "netrc"}
-        there = {name: f"src={folder / name}" for name, _ in self.files(dockerfile, hidden) if name in secrets}
-        there |= {name: f"env={secret_variable(name)}" for name in hidden}
+        sources = {name: f"src={folder / name}" for name, _ in self.files(dockerfile, hidden) if name in secrets}
+        sources |= {name: f"env={secret_variable(name)}" for name in hidden}
         return (
-            *(word for one in (*arguments, *proxy_variables(self.env or {})) for word in ("--build-arg", one)),
-            *(word for name, one in there.items() for word in ("--secret", f"id={secrets[name]},{one}")),
+            *(
+                word
+                for argument in (*arguments, *proxy_variables(self.env or {}))
+                for word in ("--build-arg", argument)
+            ),
+            *(word for name, source in sources.items() for word in ("--secret", f"id={secrets[name]},{source}")),
         )
 
     def binds(self, place: str) -> bool:
-        """Say whether the user binds a folder of their own there in every container."""
+        """Return whether the user binds a folder of their own at `place` in every container."""
         given = (value for name, value in (self.env or {}).items() if name in _BINDS)
-        return any(one.split(":")[1:2] == [place] for value in given for one in value.split(","))
+        return any(bind.split(":")[1:2] == [place] for value in given for bind in value.split(","))
 
     def definition(self, text: str, indexes: Sequence[OwnIndex] = ()) -> str:
         """Give a definition with the site's images, and mirrors of the spec's own indexes."""
@@ -201,8 +205,8 @@ _MADE_BY_INSTALLERS = re.compile(r"[^/]+\.dist-info/(?:RECORD|INSTALLER|REQUESTE
 def record_digests(artifacts: Path, wheels: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Give the digest of the RECORD of each of these wheels, by the wheel's sha256, as far as the cache of files has
     them. `wheels` are (sha256, file)."""
-    found = ((sha256, record_digest(artifacts / sha256 / file)) for sha256, file in wheels)
-    return {sha256: digest for sha256, digest in found if digest is not None}
+    digests = ((sha256, record_digest(artifacts / sha256 / file)) for sha256, file in wheels)
+    return {sha256: digest for sha256, digest in digests if digest is not None}
 
 
 def record_digest(wheel: Path | IO[bytes] | io.RawIOBase) -> str | None:
@@ -224,12 +228,12 @@ def record_digest(wheel: Path | IO[bytes] | io.RawIOBase) -> str | None:
     except csv.Error:
         return None
     hashed = ((_AMONG_PACKAGES.sub("", row[0], count=1), row[1]) for row in rows if len(row) == 3)
-    kept = sorted(
+    lines = sorted(
         f"{path} {digest}\n"
         for path, digest in hashed
         if digest.startswith("sha256=") and not _ELSEWHERE.match(path) and not _MADE_BY_INSTALLERS.match(path)
     )
-    return f"sha256:{hashlib.sha256(''.join(kept).encode('utf-8', 'surrogateescape')).hexdigest()}"
+    return f"sha256:{hashlib.sha256(''.join(lines).encode('utf-8', 'surrogateescape')).hexdigest()}"
 
 
 CONFIG = SLICE
@@ -367,8 +371,8 @@ def make_case(
 ) -> SmokeCase:
     """Make a case. `programs` are the stand-alone programs by path (`CHECK`); `references` win over the spec's own."""
     config = target_document(spec, lock, target)
-    for name, one in references.items():
-        config["references"][name] = reference_row(one)
+    for name, reference in references.items():
+        config["references"][name] = reference_row(reference)
     carried = {**programs, CONFIG: dumps(config)}
     base = on_base(spec, lock, target) if spec.base and spec.base.kind not in ON_MACHINES else None
     of_base = base_reference(spec, lock, target) if base and base.kind == "sif" else None

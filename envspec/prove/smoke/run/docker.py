@@ -73,8 +73,8 @@ class Docker(Struct, frozen=True):
             words += ["--gpus", "all"] if self.engine == "docker" else ["--device", "nvidia.com/gpu=all"]
             # without a value: the caller's, where it's set
             words += ["--env", "CUDA_VISIBLE_DEVICES", "--env", "CUDA_DEVICE_ORDER"]
-        for source, there, mode in ((carried, CARRIED, ",readonly"), (results, RESULTS, "")):
-            words += ["--mount", f"type=bind,{_field('source', source)},target={there}{mode}"]
+        for source, place, mode in ((carried, CARRIED, ",readonly"), (results, RESULTS, "")):
+            words += ["--mount", f"type=bind,{_field('source', source)},target={place}{mode}"]
         # a caller that the image doesn't know has no home there; torch wants one for its caches
         words += ["--env", "HOME=/tmp", "--env", "USER=envspec", "--workdir", RESULTS]
         words += ["--entrypoint", case.python, self.tag(case), *arguments]
@@ -95,16 +95,17 @@ def user_of(
     """
     if engine != "docker":
         return caller
-    told = asking(("docker", "info", "--format", "{{.SecurityOptions}}"))
-    return (0, 0) if told.status == 0 and "rootless" in told.said else caller
+    answer = asking(("docker", "info", "--format", "{{.SecurityOptions}}"))
+    return (0, 0) if answer.status == 0 and "rootless" in answer.output else caller
 
 
 def refuse_without_buildx() -> None:
     """Test that docker can build the recipe. Raises ToolError where it can't."""
     done = ask_program(["docker", "buildx", "version"])
     if done.status:
-        said = done.said.strip().splitlines()
+        lines = done.output.strip().splitlines()
+        reason = printable(lines[0]) if lines else "docker gave no reason"
         raise ToolError(
-            f"docker has no buildx, which builds the image: {printable(said[0]) if said else 'docker gave no reason'}",
+            f"docker has no buildx, which builds the image: {reason}",
             hint="install docker's buildx plugin, use --engine podman, or name a built image with --image",
         )

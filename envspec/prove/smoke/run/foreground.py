@@ -45,13 +45,13 @@ def run_cases(
     """Run every case to its end; a case that can't run is an error, and the others run all the same."""
     runs = []
     for index, case in enumerate(cases):
-        run = _one(runner, case, options, folders, partial(on_text, index))
+        run = _run_case(runner, case, options, folders, partial(on_text, index))
         on_end(index, run)
         runs.append(run)
     return tuple(runs)
 
 
-def _one(
+def _run_case(
     runner: Runner, case: SmokeCase, options: CheckOptions, folders: Folders, on_text: Callable[[str], None]
 ) -> Run:
     results = folders.run(case.title)
@@ -94,8 +94,8 @@ def prepare(
                 on_text(step.note)
                 done = run_step(step, log, partial(_note, on_text, step.note))
                 if done.status:
-                    said = last_lines(done.said)
-                    return f"{step.note} can't be made (status {done.status})" + (f"\n{said}" if said else "")
+                    ending = last_lines(done.output)
+                    return f"{step.note} can't be made (status {done.status})" + (f"\n{ending}" if ending else "")
             if case.wheels:
                 run_step(folders.carry_with_records(case), log)
     except OSError as error:
@@ -122,20 +122,20 @@ def finished_run(
     """
 
     def error(reason: str) -> Run:
-        said = last_lines(done.said)
-        return Run(spec, target, runner, "error", where, reason + (f"\n{said}" if said else ""), None, log)
+        ending = last_lines(done.output)
+        return Run(spec, target, runner, "error", where, reason + (f"\n{ending}" if ending else ""), None, log)
 
     if not report.is_file():
         return error(f"the checks ended with {describe_status(done.status)}, and left no report")
     try:
-        found = load_report(report)
+        loaded = load_report(report)
     except (InputError, StorageError) as problem:
         return error(_reason(problem))
-    if (found.spec, found.target) != (spec, target):
-        return error(f"the report is for {found.spec} × {found.target}")
-    if by and found.check_digest and found.check_digest != by:
-        return error(f"the report is by another check than the carried one: {found.check_digest}, not {by}")
-    run = Run.from_report(spec, target, runner, found, where=where, log=log)
+    if (loaded.spec, loaded.target) != (spec, target):
+        return error(f"the report is for {loaded.spec} × {loaded.target}")
+    if by and loaded.check_digest and loaded.check_digest != by:
+        return error(f"the report is by another check than the carried one: {loaded.check_digest}, not {by}")
+    run = Run.from_report(spec, target, runner, loaded, where=where, log=log)
     if done.status not in (0, 1) or (done.status == 0) != (run.status == "pass"):
         return error(f"the checks ended with {describe_status(done.status)}, and their report says {run.status}")
     return run

@@ -158,41 +158,41 @@ def ask_states(tasks: Sequence[str], ask: Ask) -> dict[str, TaskState]:
 
     Raises Unreachable.
     """
-    wanted = set(tasks)
-    if not wanted:
+    requested = set(tasks)
+    if not requested:
         return {}
-    found = _squeue(sorted({_job_of(task) for task in wanted}, key=int), ask)
-    for job in sorted({_job_of(task) for task in wanted - set(found)}, key=int):
-        found = {**_look_up_ended_jobs(job, ask), **found}
-    return {task: state for task, state in found.items() if task in wanted}
+    states = _squeue(sorted({_job_of(task) for task in requested}, key=int), ask)
+    for job in sorted({_job_of(task) for task in requested - set(states)}, key=int):
+        states = {**_look_up_ended_jobs(job, ask), **states}
+    return {task: state for task, state in states.items() if task in requested}
 
 
 def find_job(name: str, ask: Ask) -> str | None:
     """Find the number of the job (or array) of this name, None where Slurm has none. Raises Unreachable."""
     done = ask(["squeue", "--noheader", "--states=all", "--format=%A|%F", f"--name={name}"])
     if done.status:
-        raise Unreachable(done.said.strip() or f"squeue ended with status {done.status}")
+        raise Unreachable(done.output.strip() or f"squeue ended with status {done.status}")
     # %F is the number of the whole array
-    numbers = (line.rpartition("|")[2].strip() for line in done.said.splitlines())
+    numbers = (line.rpartition("|")[2].strip() for line in done.output.splitlines())
     return next((number for number in numbers if _is_job(number)), None)
 
 
 def may_have_job(done: FinishedProgram) -> bool:
-    """Say whether an sbatch that gave no number may have submitted its job all the same: it was ended, or lost Slurm's
-    answer.
+    """Return whether an sbatch that gave no number may have submitted its job all the same: it was ended, or lost
+    Slurm's answer.
     """
-    return done.status <= 0 or done.status == 124 or any(words in done.said.lower() for words in _LOST)
+    return done.status <= 0 or done.status == 124 or any(words in done.output.lower() for words in _LOST)
 
 
 def _squeue(jobs: Sequence[str], ask: Ask) -> dict[str, TaskState]:
     argv = ["squeue", "--noheader", "--array", "--states=all", "--format=%i|%T|%N|%r", f"--jobs={','.join(jobs)}"]
     done = ask(argv)
     if done.status == 0:
-        return read_squeue(done.said)
-    if "Invalid job id" in done.said:
+        return read_squeue(done.output)
+    if "Invalid job id" in done.output:
         # one alone that it has forgotten; of several it leaves out those
         return {}
-    raise Unreachable(done.said.strip() or f"squeue ended with status {done.status}")
+    raise Unreachable(done.output.strip() or f"squeue ended with status {done.status}")
 
 
 def _look_up_ended_jobs(job: str, ask: Ask) -> dict[str, TaskState]:
@@ -202,49 +202,49 @@ def _look_up_ended_jobs(job: str, ask: Ask) -> dict[str, TaskState]:
     done = ask(
         ["sacct", "--noheader", "--allocations", "--parsable2", "--format=JobID,State,NodeList", f"--jobs={job}"]
     )
-    found = read_sacct(done.said) if done.status == 0 else {}
-    if found:
-        return found
+    states = read_sacct(done.output) if done.status == 0 else {}
+    if states:
+        return states
     done = ask(["scontrol", "--oneliner", "show", "job", job])
     if done.status == 0:
-        return read_scontrol(done.said)
-    if done.status == 127 or "Invalid job id" in done.said:
+        return read_scontrol(done.output)
+    if done.status == 127 or "Invalid job id" in done.output:
         return {}
-    raise Unreachable(done.said.strip() or f"scontrol ended with status {done.status}")
+    raise Unreachable(done.output.strip() or f"scontrol ended with status {done.status}")
 
 
 def read_squeue(text: str) -> dict[str, TaskState]:
     """Read lines of `%i|%T|%N|%r`."""
-    found = {}
+    states = {}
     for line in text.splitlines():
         fields = line.strip().split("|")
         if len(fields) == 4 and _is_task(fields[0]):
-            found[fields[0]] = TaskState(fields[1], fields[2], "" if fields[3] == "None" else fields[3])
-    return found
+            states[fields[0]] = TaskState(fields[1], fields[2], "" if fields[3] == "None" else fields[3])
+    return states
 
 
 def read_sacct(text: str) -> dict[str, TaskState]:
     """Read lines of `JobID|State|NodeList`; a state may have more words: `CANCELLED by 1000`."""
-    found = {}
+    states = {}
     for line in text.splitlines():
         fields = line.strip().split("|")
         if len(fields) == 3 and _is_task(fields[0]) and fields[1].strip():
             nodes = "" if fields[2] == "None assigned" else fields[2]
-            found[fields[0]] = TaskState(fields[1].split()[0], nodes)
-    return found
+            states[fields[0]] = TaskState(fields[1].split()[0], nodes)
+    return states
 
 
 def read_scontrol(text: str) -> dict[str, TaskState]:
     """Read lines of `scontrol --oneliner show job`."""
-    found = {}
+    states = {}
     for line in text.splitlines():
         fields: Mapping[str, str] = dict(re.findall(r"(?:^|\s)([A-Za-z]+)=(\S*)", line))
         array, index = fields.get("ArrayJobId"), fields.get("ArrayTaskId")
         task = f"{array}_{index}" if array and index else fields.get("JobId", "")
         state, nodes = fields.get("JobState"), fields.get("NodeList", "")
         if state and _is_task(task):
-            found[task] = TaskState(state, "" if nodes == "(null)" else nodes)
-    return found
+            states[task] = TaskState(state, "" if nodes == "(null)" else nodes)
+    return states
 
 
 def _is_task(text: str) -> bool:
@@ -286,10 +286,10 @@ class JobPlan(Struct, frozen=True):
 
     def steps(self) -> tuple[Step, ...]:
         """All steps in order, for a dry run."""
-        found: list[Step] = [step for case in self.cases for step in self.preparation(case)]
+        steps: list[Step] = [step for case in self.cases for step in self.preparation(case)]
         for job in self.jobs:
-            found += [self.script(job), self.submission(job)]
-        return tuple(found)
+            steps += [self.script(job), self.submission(job)]
+        return tuple(steps)
 
     def script(self, job: Job) -> Files:
         text = script(job, self.inner, self.options, self.folders, self.resources.nodes)
@@ -359,18 +359,18 @@ def submit(plan: JobPlan, submitted: Submitted, on_job: Callable[[str], None] = 
 
 def _hand_over(job: SubmittedJob) -> SubmittedJob:
     done = ask_program(job.argv, seconds=120)
-    number = done.said.strip().splitlines()[-1].partition(";")[0] if done.said.strip() else ""
+    number = done.output.strip().splitlines()[-1].partition(";")[0] if done.output.strip() else ""
     if not done.status and _is_job(number):
         return replace(job, job=number)
     with suppress(Unreachable):
         # it may have taken the job, and its answer was lost
-        if found := find_job(job.name, ask_program):
-            return replace(job, job=found)
-    said = f"(status {done.status})\n{last_lines(done.said, 4)}"
+        if known := find_job(job.name, ask_program):
+            return replace(job, job=known)
+    answer = f"(status {done.status})\n{last_lines(done.output, 4)}"
     if may_have_job(done):
-        return replace(job, unsure=f"sbatch gave no answer {said}")
+        return replace(job, unsure=f"sbatch gave no answer {answer}")
     # one partition that doesn't exist is no reason to leave the others alone
-    return replace(job, refused=f"sbatch refused the job {said}")
+    return replace(job, refused=f"sbatch refused the job {answer}")
 
 
 def _submitted_job(job: Job, plan: JobPlan) -> SubmittedJob:
@@ -416,14 +416,14 @@ class Expected(Struct, frozen=True):
 
 
 def expected_reports(submitted: Submitted) -> tuple[Expected, ...]:
-    found: list[Expected] = []
+    reports: list[Expected] = []
     for job in submitted.jobs:
         for at, task in enumerate(job.tasks):
-            found += [
-                Expected(len(found) + n, job, at, task, output, submitted.check)
+            reports += [
+                Expected(len(reports) + n, job, at, task, output, submitted.check)
                 for n, output in enumerate(task.outputs)
             ]
-    return tuple(found)
+    return tuple(reports)
 
 
 def wait(
@@ -436,25 +436,28 @@ def wait(
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[Run, ...]:
     """Wait until every task is over, and give the runs in the order of the submission. Raises StorageError."""
-    waiting = {one.index: one for one in expected_reports(submitted)}
+    waiting = {report.index: report for report in expected_reports(submitted)}
     over_since: dict[int, float] = {}
     runs: dict[int, Run] = {}
     pause, longest = POLLS
     while True:
         states: Mapping[str, TaskState] | None
         try:
-            found = find_lost_jobs(submitted, asking)
-            if found != submitted:
-                write_submission(results, found)
-                submitted, waiting = found, {one.index: one for one in expected_reports(found) if one.index in waiting}
-            states = ask_states([name for one in waiting.values() if (name := one.slurm_name)], asking)
+            renewed = find_lost_jobs(submitted, asking)
+            if renewed != submitted:
+                write_submission(results, renewed)
+                submitted, waiting = (
+                    renewed,
+                    {report.index: report for report in expected_reports(renewed) if report.index in waiting},
+                )
+            states = ask_states([name for report in waiting.values() if (name := report.slurm_name)], asking)
         except Unreachable as problem:
             states = None
             for index in waiting:
                 on_text(index, f"Slurm doesn't answer: {problem}")
         now = clock()
-        for index, one in tuple(waiting.items()):
-            state = states.get(one.slurm_name or "") if states is not None else None
+        for index, report in tuple(waiting.items()):
+            state = states.get(report.slurm_name or "") if states is not None else None
             last = False
             if state is not None and not state.is_over:
                 # it was put back into the queue
@@ -463,7 +466,7 @@ def wait(
                 # what had no node leaves no file
                 never_ran = state is not None and not state.nodes
                 last = never_ran or now - over_since.setdefault(index, now) >= GRACE
-            run = collect(one, results, state, last=last)
+            run = collect(report, results, state, last=last)
             if run is not None:
                 runs[index] = run
                 del waiting[index]
@@ -476,23 +479,23 @@ def wait(
         pause = min(pause * 1.5, longest)
 
 
-def collect(one: Expected, results: Path, state: TaskState | None, *, last: bool) -> Run | None:
+def collect(expected: Expected, results: Path, state: TaskState | None, *, last: bool) -> Run | None:
     """Make the run of a task, None while there is none: from `done.json` and the report, or, at `last`, from Slurm's
     state. A run that didn't end by itself is no answer, but has the report that it left.
     """
-    folder = results / one.output
+    folder = results / expected.output
     if state is None or state.is_over:
         _read_anew(folder)
     done = _read_end(folder / DONE)
-    where = _where(one, done, state)
-    name = one.task.spec, one.task.target, "slurm"
-    slurm_log = results / log if (log := one.job.log(one.at)) else None
-    said = tail(slurm_log) if slurm_log else ""
+    where = _where(expected, done, state)
+    name = expected.task.spec, expected.task.target, "slurm"
+    slurm_log = results / log if (log := expected.job.log(expected.at)) else None
+    log_tail = tail(slurm_log) if slurm_log else ""
     log_path = str(slurm_log) if slurm_log else None
     over = ENDINGS.get(state.name, "the job ended") + f" ({state.name})" if state and state.is_over else None
     if done is not None:
         status = done.status
-        run = finished_run(*name, where, FinishedProgram(status, said), folder / REPORT, log_path, one.by)
+        run = finished_run(*name, where, FinishedProgram(status, log_tail), folder / REPORT, log_path, expected.by)
         if run.status != "error":
             return run
         if not last and status in _PROMISE and not (folder / REPORT).is_file():
@@ -503,21 +506,21 @@ def collect(one: Expected, results: Path, state: TaskState | None, *, last: bool
             # Slurm may say what ended it
             return None
         reason = over if over and state and state.name not in OF_ITS_OWN else (run.reason or "").partition("\n")[0]
-    elif one.job.refused is not None:
-        reason = one.job.refused
+    elif expected.job.refused is not None:
+        reason = expected.job.refused
     elif not last:
         return None
-    elif one.slurm_name is None:
-        reason = f"Slurm has no job {one.job.name}: the job was never submitted, or ended long ago"
-        reason += f"\n{one.job.unsure}" if one.job.unsure else ""
+    elif expected.slurm_name is None:
+        reason = f"Slurm has no job {expected.job.name}: the job was never submitted, or ended long ago"
+        reason += f"\n{expected.job.unsure}" if expected.job.unsure else ""
     elif state is None:
-        reason = f"Slurm doesn't know job {one.slurm_name} any more, and the job left no result"
+        reason = f"Slurm doesn't know job {expected.slurm_name} any more, and the job left no result"
     else:
         reason = f"{over}, and left no result"
-    left = _read_partial_report(folder / REPORT, one.task)
+    left = _read_partial_report(folder / REPORT, expected.task)
     if left:
         reason += f"; its report: {left.headline}"
-    if words := last_lines(said):
+    if words := last_lines(log_tail):
         reason += f"\n{words}"
     return Run(*name, "error", where, reason, left, log_path)
 
@@ -550,14 +553,14 @@ def _read_end(path: Path) -> _Done | None:
         return None
 
 
-def _where(one: Expected, done: _Done | None, state: TaskState | None) -> str | None:
+def _where(expected: Expected, done: _Done | None, state: TaskState | None) -> str | None:
     """Name a run's place: `node/partition`, as far as known; `4 nodes/partition` for a run across all of them."""
-    count = len(one.task.outputs) - 1
-    if count and one.output == one.task.outputs[-1]:
+    count = len(expected.task.outputs) - 1
+    if count and expected.output == expected.task.outputs[-1]:
         node = f"across {count} nodes"
     else:
         node = done.node if done else state.nodes if state else ""
-    return "/".join(word for word in (node, one.task.partition) if word) or None
+    return "/".join(word for word in (node, expected.task.partition) if word) or None
 
 
 def _words(state: TaskState | None) -> str:
@@ -570,6 +573,6 @@ def _words(state: TaskState | None) -> str:
 
 def titles(submitted: Submitted) -> Iterator[str]:
     """Name each expected report, in order."""
-    for one in expected_reports(submitted):
-        several = len(one.task.outputs) > 1
-        yield f"{one.task.spec} × {one.task.target}" + (f" {Path(one.output).name}" if several else "")
+    for expected in expected_reports(submitted):
+        many = len(expected.task.outputs) > 1
+        yield f"{expected.task.spec} × {expected.task.target}" + (f" {Path(expected.output).name}" if many else "")

@@ -30,7 +30,7 @@ class FinishedProgram(Struct, frozen=True):
     """The end of a program: its exit status (negative: the signal that killed it), and the end of its output."""
 
     status: int
-    said: str = ""
+    output: str = ""
 
 
 Watch = Callable[[str], None]

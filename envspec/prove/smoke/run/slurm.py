@@ -91,7 +91,7 @@ class Resources(Struct, frozen=True):
 
     @property
     def says_cpus(self) -> bool:
-        """Whether the options request CPUs, in any of sbatch's ways."""
+        """Return whether the options request CPUs, in any of sbatch's ways."""
         spelt = ("-c", "--cpus-per-", "--exclusive", "--mincpus")
         return self.cpus is not None or any(word.startswith(spelt) for word in self.more)
 
@@ -117,15 +117,15 @@ class Task(Struct, frozen=True):
 
 
 class Job(Struct, frozen=True):
-    """One sbatch call. `name` is unique, so that Slurm can find it. `script` is below the results. `asked` is what its
-    specs and the site ask of sbatch, which the command line's own words win over.
+    """One sbatch call. `name` is unique, so that Slurm can find it. `script` is below the results. `options` are of its
+    specs and the site; the command line's own win over them.
     """
 
     name: str
     partition: str | None
     tasks: tuple[Task, ...]
     script: str
-    asked: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
 
     @property
     def is_array(self) -> bool:
@@ -151,15 +151,15 @@ def plan_jobs(
         for case in cases:
             if place.takes(case.target):
                 alike.setdefault(asking(case), []).append(case)
-        for asked, taken, begin in (
-            (asked, of, at) for asked, of in alike.items() for at in range(0, len(of), LARGEST_ARRAY)
+        for options, taken, begin in (
+            (options, of, at) for options, of in alike.items() for at in range(0, len(of), LARGEST_ARRAY)
         ):
             number = len(jobs)
             tasks = tuple(
                 Task(case, place.name, f"runs/{number}-{case.title}{_suffix(place.name)}")
                 for case in taken[begin : begin + LARGEST_ARRAY]
             )
-            jobs.append(Job(f"envspec-{token}-{number}", place.name, tasks, f"{JOBS}/{number}.sh", asked))
+            jobs.append(Job(f"envspec-{token}-{number}", place.name, tasks, f"{JOBS}/{number}.sh", options))
     return tuple(jobs)
 
 
@@ -180,7 +180,7 @@ def submission(job: Job, resources: Resources, results: Path) -> tuple[str, ...]
     # below --chdir: a pattern, in which the folder's own name would be read as one
     words += [f"--output={JOBS}/{'%A_%a' if job.is_array else '%j'}.log"]
     words += [f"--array=0-{len(job.tasks) - 1}"] if job.is_array else []
-    words += [*job.asked, *([f"--partition={job.partition}"] if job.partition else [])]
+    words += [*job.options, *([f"--partition={job.partition}"] if job.partition else [])]
     return (*words, *resources.words(), str(results / job.script))
 
 

@@ -52,10 +52,10 @@ def tells_texts(ctx: Context, package: Any, name: str) -> Outcome:
     model, images, words = clip_of(torch, name), torch.randn(4, 3, 32, 32), torch.randint(1, 64, (4, 16))
     shape = {"heads": 1, "quick": True} if name == "clip" else {"heads": 2, "quick": False}
 
-    def loss_of(one: Any, there: Callable[[Any], Any]) -> Any:
-        if one is model:
-            return contrast(clip_logits(one(there(images), there(words))))
-        return contrast(by_hand(torch, one, there(images), there(words), **shape))
+    def loss_of(network: Any, put: Callable[[Any], Any]) -> Any:
+        if network is model:
+            return contrast(clip_logits(network(put(images), put(words))))
+        return contrast(by_hand(torch, network, put(images), put(words), **shape))
 
     return passed(details={"errors": beside_float64(ctx, name, model, loss_of)})
 

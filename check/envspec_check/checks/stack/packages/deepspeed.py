@@ -15,9 +15,9 @@ from envspec_check.machine import from_ampere
 
 
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 SHORT = 1e-2
@@ -28,7 +28,7 @@ ADAMS = {"FusedAdam": "FusedAdamBuilder", "DeepSpeedCPUAdam": "CPUAdamBuilder"}
 
 
 def is_there(ctx: Context, deepspeed: Any, name: str) -> bool:
-    """Whether an optimizer's operator was compiled with the package, or may be compiled now, as its builder says."""
+    """Return whether an optimizer's operator was compiled with the package, or may be compiled now, by its builder."""
     builder = getattr(importlib.import_module("deepspeed.ops.op_builder"), ADAMS[name])()
     if name == "FusedAdam" and ctx.device == "cpu":
         return False
@@ -95,18 +95,18 @@ def stack_deepspeed(ctx: Context, deepspeed: Any) -> Outcome:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     wrong, errors = None, {}
     for stage in (0,) if ctx.quick else (0, 1, 2):
-        found = steps_of_zero(ctx, deepspeed, stage)
-        errors[f"ZeRO {stage}"] = found.details["error"]
-        wrong = wrong or (found if found.status == "fail" else None)
+        outcome = steps_of_zero(ctx, deepspeed, stage)
+        errors[f"ZeRO {stage}"] = outcome.details["error"]
+        wrong = wrong or (outcome if outcome.status == "fail" else None)
     if not ctx.quick:
         short = "fp16" if ctx.device == "cuda" and not from_ampere(ctx.torch, ctx.device) else "bf16"
-        found = steps_of_zero(ctx, deepspeed, 1, short)
-        errors[f"ZeRO 1 in {short}"] = found.details.get("error")
-        wrong = wrong or (found if found.status == "fail" else None)
+        outcome = steps_of_zero(ctx, deepspeed, 1, short)
+        errors[f"ZeRO 1 in {short}"] = outcome.details.get("error")
+        wrong = wrong or (outcome if outcome.status == "fail" else None)
     for name in () if ctx.quick else ADAMS:
         if is_there(ctx, deepspeed, name):
-            found = steps_of_adam(ctx, deepspeed, name)
-            errors[name] = found.details["error"]
-            wrong = wrong or (found if found.status == "fail" else None)
+            outcome = steps_of_adam(ctx, deepspeed, name)
+            errors[name] = outcome.details["error"]
+            wrong = wrong or (outcome if outcome.status == "fail" else None)
     details = {"deepspeed": deepspeed.__version__, "errors": errors}
     return (wrong or passed())._replace(details=details)

@@ -50,8 +50,8 @@ def train_on_files(
         for rows, labels in loader:
             optimizer.zero_grad(set_to_none=True)
             with torch.autocast(ctx.device, dtype=torch.float16):
-                found = model(rows.to(ctx.torch_device, non_blocking=True))
-                loss = torch.nn.functional.cross_entropy(found, labels.to(ctx.torch_device))
+                logits = model(rows.to(ctx.torch_device, non_blocking=True))
+                loss = torch.nn.functional.cross_entropy(logits, labels.to(ctx.torch_device))
             scaler.scale(loss).backward()
             scaler.step(optimizer)
             scaler.update()
@@ -60,8 +60,8 @@ def train_on_files(
     first, last = sum(losses[:few]) / few, sum(losses[-few:]) / few
     details, curves = {"images": images, "epochs": epochs, "first": first, "last": last}, {"stack.deit_small": losses}
     if not last <= KNOWN:
-        told = f"deit_small's loss went from {first:.3g} to {last:.3g} in {epochs} epochs; {KNOWN:g} is allowed"
-        return failed(told, REMEDY, details=details, curves=curves)
+        reason = f"deit_small's loss went from {first:.3g} to {last:.3g} in {epochs} epochs; {KNOWN:g} is allowed"
+        return failed(reason, REMEDY, details=details, curves=curves)
     return passed(details=details, curves=curves)
 
 

@@ -29,8 +29,8 @@ def stack_diffusers(ctx: Context, diffusers: Any) -> Outcome:
     images, noise, times = torch.randn(2, 3, 8, 8), torch.randn(2, 3, 8, 8), torch.tensor([2, 7])
     noisy = scheduler.add_noise(images, noise, times)
 
-    def loss_of(one: Any, there: Callable[[Any], Any]) -> Any:
-        return (one(there(noisy), there(times)).sample - there(noise)).square().mean()
+    def loss_of(network: Any, put: Callable[[Any], Any]) -> Any:
+        return (network(put(noisy), put(times)).sample - put(noise)).square().mean()
 
     errors = beside_float64(ctx, "diffusers", model, loss_of)
     share = float(scheduler.alphas_cumprod[2])

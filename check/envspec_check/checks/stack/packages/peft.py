@@ -19,13 +19,13 @@ def stack_peft(ctx: Context, peft: Any) -> Outcome:
     model = peft.get_peft_model(plain, settings)
     rows, labels = torch.randn(16, 24), torch.randint(8, (16,))
 
-    def loss_of(one: Any, there: Callable[[Any], Any]) -> Any:
-        return torch.nn.functional.cross_entropy(one(there(rows)), there(labels))
+    def loss_of(network: Any, put: Callable[[Any], Any]) -> Any:
+        return torch.nn.functional.cross_entropy(network(put(rows)), put(labels))
 
     errors = beside_float64(ctx, "peft", model, loss_of)
-    others = [name for name, one in model.named_parameters() if (one.grad is not None) != ("lora_" in name)]
-    if others:
-        return failed(f"LoRA trains what it shouldn't, or not what it should: {others[0]}", REMEDY)
+    unexpected = [name for name, weights in model.named_parameters() if (weights.grad is not None) != ("lora_" in name)]
+    if unexpected:
+        return failed(f"LoRA trains what it shouldn't, or not what it should: {unexpected[0]}", REMEDY)
     model.eval()
     with torch.no_grad():
         by_adapter = model(rows.to(ctx.torch_device))

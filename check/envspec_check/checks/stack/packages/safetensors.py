@@ -20,8 +20,12 @@ def stack_safetensors(ctx: Context, safetensors: Any) -> Outcome:
     given["bfloat16"] = rows.to(torch.bfloat16)  # of a range that float16 hasn't
     path = str(ctx.scratch / "weights.safetensors")
     files.save_file(given, path)
-    found = files.load_file(path)
-    wrong = [name for name, one in given.items() if one.dtype != found[name].dtype or not torch.equal(one, found[name])]
+    loaded = files.load_file(path)
+    wrong = [
+        name
+        for name, tensor in given.items()
+        if tensor.dtype != loaded[name].dtype or not torch.equal(tensor, loaded[name])
+    ]
     if wrong:
         return failed(f"tensors of {', '.join(wrong)} come back as others", "take another safetensors")
     return passed(details={"safetensors": safetensors.__version__, "types": list(TYPES)})

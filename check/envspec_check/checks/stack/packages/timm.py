@@ -18,8 +18,8 @@ def stack_timm(ctx: Context, timm: Any) -> Outcome:
     model = timm.models.vision_transformer.VisionTransformer(**sizes)
     images, labels = torch.randn(4, 3, 32, 32), torch.randint(10, (4,))
 
-    def loss_of(one: Any, there: Callable[[Any], Any]) -> Any:
-        return torch.nn.functional.cross_entropy(one(there(images)), there(labels))
+    def loss_of(network: Any, put: Callable[[Any], Any]) -> Any:
+        return torch.nn.functional.cross_entropy(network(put(images)), put(labels))
 
     errors = beside_float64(ctx, "timm", model, loss_of)
     return passed(details={"timm": timm.__version__, "errors": errors})

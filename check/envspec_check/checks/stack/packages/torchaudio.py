@@ -24,7 +24,7 @@ def stack_torchaudio(ctx: Context, audio: Any) -> Outcome:
         before = wave[0, at - 1].item() if at else 0.0
         last = ahead[0] * value + ahead[1] * before - back[1] * last
         exact.append(last)
-    weights = [torch.tensor(one, device=device) for one in (back, ahead)]
+    weights = [torch.tensor(coefficients, device=device) for coefficients in (back, ahead)]
     filtered = audio.functional.lfilter(wave.to(device), *weights, clamp=False)
     error = float((filtered.cpu().double() - torch.tensor([exact], dtype=torch.float64)).abs().max())
     if not error <= 1e-5:

@@ -19,9 +19,9 @@ def stack_torchvision(ctx: Context, vision: Any) -> Outcome:
     torch = ctx.torch
     boxes = torch.tensor(OVER, dtype=torch.float32, device=ctx.torch_device)
     scores = torch.linspace(1, 0.5, len(OVER), device=ctx.torch_device)
-    kept = vision.ops.nms(boxes, scores, 0.7).tolist()
-    if kept != [0, 2, 3]:
-        return failed(f"nms keeps the boxes {kept}, and should keep [0, 2, 3]", REMEDY)
+    retained = vision.ops.nms(boxes, scores, 0.7).tolist()
+    if retained != [0, 2, 3]:
+        return failed(f"nms keeps the boxes {retained}, and should keep [0, 2, 3]", REMEDY)
     # The mean of a ramp over a box is its value in the middle.
     ramp = torch.arange(16.0, device=ctx.torch_device).repeat(16, 1)[None, None]
     box = torch.tensor([[0.0, 4, 4, 8, 8]], device=ctx.torch_device)

@@ -20,8 +20,8 @@ def stack_transformers(ctx: Context, transformers: Any) -> Outcome:
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, **heads, **ends))
     words = torch.randint(2, 64, (2, 24))
 
-    def loss_of(one: Any, there: Callable[[Any], Any]) -> Any:
-        return one(input_ids=there(words), labels=there(words)).loss
+    def loss_of(network: Any, put: Callable[[Any], Any]) -> Any:
+        return network(input_ids=put(words), labels=put(words)).loss
 
     errors = beside_float64(ctx, "transformers", model, loss_of)
     model.eval()

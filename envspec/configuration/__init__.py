@@ -1,0 +1,1 @@
+"""A user's and a site's configuration, of envspec, uv, pip and conda."""
