@@ -29,8 +29,8 @@ Examples:
 def command(request: LockRequest, **arguments: Any) -> int:
     """Add packages to a spec, and lock it again
 
-    A package that the spec has already takes the new requirement in its place. Comments, order and style of the spec
-    stay. Where the new requirements can't be locked, the spec stays as it is.
+    A new requirement replaces the spec's old one for the same package. Comments, order and style of the spec stay. If
+    the new requirements can't be locked, the spec stays unchanged.
     """
     from envspec.app.edit import add
 

@@ -39,7 +39,7 @@ a database or an index couldn't be read, or wasn't asked: such an audit never pa
     type=click.Choice(["text", "json", "sarif"]),
     default="text",
     show_default=True,
-    help="What to print on stdout.",
+    help="The format on stdout.",
 )
 @options.as_json
 @click.option(
@@ -53,8 +53,8 @@ a database or an index couldn't be read, or wasn't asked: such an audit never pa
 def command(path: str, targets: tuple[str, ...], locks_dir: Path | None, form: str, fail_on: str, how: How) -> int:
     """Look for known vulnerabilities, licences and yanked releases in exactly the locked packages
 
-    Known vulnerabilities, licences that the spec's [audit] doesn't accept, and yanked releases. Asks PyPI, or the
-    user's own index in its place, and keeps the answers for --offline.
+    envspec lists known vulnerabilities, yanked releases, and licences that the spec's [audit] doesn't accept. It asks
+    PyPI, or the user's own index instead, and caches the answers for --offline.
     """
     from envspec.app.audit import audit, tell_unread
 

@@ -30,10 +30,10 @@ Examples:
 
 @click.group(epilog=EPILOG)
 def command() -> None:
-    """Show what a base has already: a vendor's image, a centre's SIF, prefix or module
+    """Show the contents of a base: a vendor's image, a centre's SIF, prefix or module
 
-    It has a Python, packages, often a torch that was built for its machines. envspec reads the files of the base and
-    runs none of its code.
+    A base has a Python, packages, often a torch built for its machines. envspec reads the base's files and runs none of
+    its code.
     """
 
 
@@ -46,7 +46,7 @@ def command() -> None:
 @options.offline
 @options.as_json
 def read(base: str, platform: str | None, output: Path | None, offline: bool) -> int:
-    """Read a base's Python, packages, C library, CUDA libraries and what its environment says of them
+    """Read a base's Python, packages, C library, CUDA libraries and their environment variables
 
     BASE is an image's name in a registry, an OCI layout's folder or tar, a SIF (FILE.sif), a system's root folder, or
     the folder of an environment: a virtual environment's or conda's prefix. The inventory is TOML with a line a
@@ -70,7 +70,7 @@ def read(base: str, platform: str | None, output: Path | None, offline: bool) ->
 @click.argument("new", type=click.Path(path_type=Path))
 @options.as_json
 def diff(old: Path, new: Path) -> int:
-    """Compare the inventories in two files: what another tag of a vendor's image would change"""
+    """Compare the inventories in two files, such as of two tags of a vendor's image"""
     summary, differences = compare_bases(old, new)
     lines = [*([printable(summary)] if summary else []), *_lines(differences)]
     options.answer(

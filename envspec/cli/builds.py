@@ -48,11 +48,11 @@ Exit codes: 0 done, 1 no build matches, 2 the input is wrong.
 def command(
     package: str, version: str | None, conda: bool, as_variants: bool, index: str | None, **conditions: Any
 ) -> int:
-    """List the builds of torch: CUDA, platform, Pythons, architectures, and what they need
+    """List the builds of torch: CUDA, platform, Pythons, architectures, and their requirements
 
     `torch` means the wheels of PyPI and of the PyTorch index, `pytorch` means conda-forge's packages, which are
-    compiled for other architectures. The facts ship with envspec; the network isn't used. With --variants, an index is
-    asked for the variant wheels (PEP 825) of one release of any package.
+    compiled for other architectures. The facts ship with envspec; no network is used. With --variants, envspec asks an
+    index for the variant wheels (PEP 825) of one release of any package.
     """
     if as_variants:
         from envspec.app.variant_builds import find_variants

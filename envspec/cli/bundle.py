@@ -31,22 +31,22 @@ Examples:
     "--since",
     metavar="OLD",
     type=click.Path(path_type=Path),
-    help="An earlier bundle, its SHA256SUMS or its lock: leave out what it holds.",
+    help="An earlier bundle, its SHA256SUMS or its lock: leave out its files.",
 )
 @click.option(
     "--build-wheels",
     is_flag=True,
-    help="Build wheels of what is locked as source here, so that the other machine compiles nothing.",
+    help="Build wheels of locked sources here, so that the other machine compiles nothing.",
 )
 @click.option(
     "--with-base",
     is_flag=True,
-    help="Bring the image's base too, with a definition for Apptainer that needs no network.",
+    help="Add the image's base, with a definition for Apptainer that needs no network.",
 )
 @click.option(
     "--base",
     metavar="WHERE",
-    help="That base: an OCI layout's folder, or an image's name with its digest [default: the spec's, as locked].",
+    help="That base: an OCI layout's folder, or an image's name with its digest [default: the spec's locked base].",
 )
 @options.locks_dir
 @options.as_json

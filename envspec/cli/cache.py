@@ -45,9 +45,9 @@ _SECONDS = {"h": 3600, "d": 86400, "w": 7 * 86400}
 def command() -> None:
     """Show envspec's cache, and make room
 
-    What is removed is fetched, made or found out again when it's needed. Results of smoke runs aren't: they go only by
-    age or with `clean`. The environments of `envspec run` have a folder of their own, and go by age or by name: `clean
-    environments`. One in which a program runs stays. uv's own cache is uv's: `uv cache dir`, `uv cache prune`.
+    envspec fetches or makes removed entries again when it needs them. It can't remake results of smoke runs: only age
+    or `clean` removes them. The environments of `envspec run` have their own folder; age or `clean environments`
+    removes unused ones. For uv's own cache: `uv cache dir`, `uv cache prune`.
     """
 
 
@@ -63,7 +63,7 @@ def directory() -> int:
 @command.command()
 @options.as_json
 def size() -> int:
-    """Show what is in the cache, by kind and size"""
+    """Show the cache's contents, by kind and size"""
     view = look_at_cache()
     places = (view.settings.cache_dir, view.settings.environments)
     of_cache, of_environments = map(count_inodes, places)
@@ -83,11 +83,11 @@ def size() -> int:
 
 
 @command.command()
-@click.option("--older-than", metavar="AGE", help="What wasn't used for so long: 12h, 30d, 8w.")
-@click.option("--max-size", metavar="SIZE", help='What was used longest ago, until so much is left: "20 GB".')
+@click.option("--older-than", metavar="AGE", help="Only entries unused for this time: 12h, 30d, 8w.")
+@click.option("--max-size", metavar="SIZE", help='Remove the oldest use first, down to this size: "20 GB".')
 @options.as_json
 def prune(older_than: str | None, max_size: str | None) -> int:
-    """Remove what wasn't used for long, or what is too much, the oldest use first
+    """Remove old entries, or entries beyond a size, the oldest use first
 
     Without options, the bound is `[cache] max-size` of envspec's configuration.
     """
@@ -98,9 +98,7 @@ def prune(older_than: str | None, max_size: str | None) -> int:
 @click.argument("kinds", nargs=-1, metavar="[KIND...]")
 @options.as_json
 def clean(kinds: tuple[str, ...]) -> int:
-    """Remove everything that envspec put into the cache, or the kinds named. What a run is at stays, and environments
-    go only by name.
-    """
+    """Remove envspec's cache entries, or only the named kinds. Entries in use stay; environments go only by name."""
     for kind in kinds:
         if kind not in KINDS:
             near = nearest(kind, KINDS)
@@ -117,14 +115,14 @@ def clean(kinds: tuple[str, ...]) -> int:
     "--mirror",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Fill this folder instead, which any web server serves as the mirror of all indexes of the locks.",
+    help="Fill this folder instead. Any web server serves it as the mirror of all indexes of the locks.",
 )
 @options.as_json
 def fill(specs: tuple[str, ...], targets: tuple[str, ...], locks_dir: Path | None, mirror: Path | None) -> int:
     """Fill the cache and the environments that all users of this machine share
 
-    For whoever runs the machine. The files of the locks go to `[cache] shared`, and the environments that fit this
-    machine to `[run] shared`, as /etc/envspec/config.toml names them. Users read both, and write to neither.
+    For administrators. The files of the locks go to `[cache] shared`, and the environments for this machine to
+    `[run] shared`, as /etc/envspec/config.toml names them. Users read both, and write to neither.
     """
     if mirror is None:
         filled = fill_shared_folders(specs, targets, locks_dir)

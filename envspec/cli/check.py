@@ -42,10 +42,10 @@ _MOST = 10
 def command(paths: tuple[str, ...], locks_dir: Path | None, imports: bool) -> int:
     """Check locks against their specs, and name each difference
 
-    Compares what each target was locked from with what its spec asks for now, judges the pins by the spec and by the
-    site's policy, and compares the files beside the lock with the lock itself. Recipes that `envspec export` wrote into
-    recipes/<name> are compared too. A wheel without code for a GPU of its target is a warning: the lock is fresh. Uses
-    no network and writes nothing.
+    envspec compares each target's inputs in the lock with the spec, judges the pins by the spec and the site's policy,
+    and compares the files beside the lock with the lock itself, also the recipes of `envspec export` in recipes/<name>.
+    A wheel without code for a GPU of its target is a warning: the lock is fresh. envspec uses no network and writes
+    nothing.
     """
     findings = states_of(all_specs(paths), locks_dir, imports=imports)
     code = max(finding.exit_code for finding in findings)

@@ -84,26 +84,26 @@ FORMATS = ("text", "markdown", "json", "html", "github", "gitlab")
     "--from", "revision", metavar="REV", help="The git revision to compare a spec's lock with [default: HEAD]."
 )
 @click.option(
-    "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="How to print it."
+    "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="The output's format."
 )
 @click.option(
     "--also",
     type=(click.Choice(FORMATS[1:]), click.Path(path_type=Path, dir_okay=False)),
     multiple=True,
     metavar="FORMAT FILE",
-    help="Write it to a file too, in this format; may be given several times.",
+    help="Also write a file in this format; may be given several times.",
 )
 @click.option(
     "--max-characters",
     type=click.IntRange(min=1000, max=1_000_000),
     metavar="NUMBER",
-    help="What the printed Markdown is cut to [default: 65000].",
+    help="The greatest length of the printed Markdown [default: 65000].",
 )
 @click.option("--exit-code", "tell_by_code", is_flag=True, help="Exit with 1 when there are changes.")
 @click.option(
     "--fail-on", type=click.Choice(("high", "medium")), help="Exit with 1 when the risk is this high, or higher."
 )
-@click.option("--verify", is_flag=True, help="Ask the indexes for the changed pins: do they publish them so?")
+@click.option("--verify", is_flag=True, help="Check that the indexes publish the changed pins.")
 @click.option("--audit", is_flag=True, help="Look up the changed versions: vulnerabilities, yanked releases.")
 @choices
 @look_up
@@ -119,7 +119,7 @@ def command(
 ) -> int:
     """Compare two locks: the changes, their meaning and their risk
 
-    With SPEC, its lock is compared with the one of a git revision. With OLD and NEW, two files are compared: locks of
+    With SPEC, envspec compares its lock with that of a git revision. With OLD and NEW, it compares two files: locks of
     envspec, or requirements.txt, pylock.toml, uv.lock, poetry.lock, conda-lock.yml, pixi.lock, an explicit list of
     conda's, environment.yml.
 

@@ -54,9 +54,9 @@ def command(
     """Diagnose this machine, or a spec on given hardware: findings with remedies
 
     Without SPEC, envspec examines this machine. With SPEC, envspec judges its targets on this machine's GPUs, driver
-    and glibc. With --gpu, --driver or --glibc, it judges them on those and ignores this machine. What the lock pins is
-    judged on the same GPUs, by the code that its wheels hold. A lock that can't be right makes its targets infeasible.
-    envspec shows what the site's policy demands and whom to ask; what the policy forbids of the spec is an error.
+    and glibc. With --gpu, --driver or --glibc, it judges them on those and ignores this machine. envspec also
+    judges the lock's pins on the same GPUs, by the code in their wheels. A contradictory lock makes its targets
+    infeasible. envspec shows the site policy's demands and its contact; a spec against the policy is an error.
     """
     print_diagnostics(edition_findings())
     if path is None:

@@ -22,8 +22,8 @@ Examples:
 def command(code: str | None) -> None:
     """Explain a finding's code, with its remedy
 
-    Codes stand in brackets behind findings, and in JSON. Without a code, envspec lists them all. Of a correction of
-    published metadata, by its name, it says what it is about and its source.
+    Codes stand in brackets behind findings, and in JSON. Without a code, envspec lists them all. For the name of a
+    correction of published metadata, it shows the correction's subject and source.
     """
     if code is not None:
         out("\n".join(explanation(code)))

@@ -59,8 +59,8 @@ _ENVIRONMENTS = (*(name for name in FORMATS if name != "sbom"), *PROJECTS, "nix"
     default="-",
     help="The folder of the recipes; a lock's own format goes to DIR/<target>/<file>. `-` is stdout, for one file.",
 )
-@click.option("--tree", is_flag=True, help="Write into DIR/<spec>/, as with several specs.")
-@click.option("--require-pinned", is_flag=True, help="Write nothing where a recipe doesn't pin all that it gets.")
+@click.option("--tree", is_flag=True, help="Write into DIR/<spec>/, also for one spec.")
+@click.option("--require-pinned", is_flag=True, help="Write nothing if a recipe has an unpinned part.")
 @options.locks_dir
 def command(
     paths: tuple[str, ...],
@@ -78,12 +78,12 @@ def command(
     differs from the lock's. conda-env does the same for pip packages that aren't on PyPI.
 
     uv-project (a pyproject.toml) and pixi (a pixi.toml) give the spec's intent to uv and pixi, for all targets in one
-    file, with the lock's pins as bounds. What they can't hold is a comment in the file, and on stderr.
+    file, with the lock's pins as bounds. Other keys become comments in the file and lines on stderr.
 
-    DIR is one build context, which can be taken away whole: it holds once what the targets share, and a folder for each
-    target's own files. If DIR is the repository's recipes/<spec>, the build context is recipes/, which holds in _shared
-    what all specs share, and development containers go to .devcontainer/ in the repository. envspec removes files of
-    earlier exports that no recipe uses any more. A warning names each part of the recipes that isn't pinned.
+    DIR is one complete build context: it holds the targets' shared files, and a folder for each target's own files.
+    If DIR is the repository's recipes/<spec>, the build context is recipes/, whose _shared has the files of all specs,
+    and development containers go to .devcontainer/ in the repository. envspec removes unused files of earlier exports.
+    A warning names each part of the recipes that isn't pinned.
     """
     paths = tuple(dict.fromkeys(paths))
     if output == "-":

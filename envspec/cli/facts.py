@@ -20,11 +20,10 @@ Examples:
 @click.command(epilog=EPILOG)
 @options.as_json
 def command() -> int:
-    """Say which facts envspec knows GPUs, CUDA, drivers and torch by: version, age, where from, and how far each
-    table reaches
+    """Show the facts about GPUs, CUDA, drivers and torch: their age, origin and reach
 
-    The facts ship with envspec. A newer `envspec-facts` beside it, a package of data alone, is taken instead. Beyond a
-    table's reach envspec warns and doesn't refuse. The network isn't used.
+    The facts ship with envspec. envspec takes a newer `envspec-facts`, a package of data alone, instead. Beyond a
+    table's reach envspec warns and doesn't refuse. It uses no network.
     """
     edition, age, tables = current_facts()
     head = f"facts {edition.version}, {plural(max(age, 0), 'day')} old, from {edition.origin} ({edition.folder})"

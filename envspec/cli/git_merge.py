@@ -27,7 +27,7 @@ def command(base: Path, ours: Path, theirs: Path, path: str) -> int:
     """Merge THEIRS into OURS: as git does, or by package where git leaves a conflict. PATH is its name in the
     repository.
 
-    Where both sides changed a package in different ways, envspec leaves git's conflict markers in OURS and ends with
+    If both sides changed a package in different ways, envspec leaves git's conflict markers in OURS and ends with
     exit code 1. `envspec lock` then merges both sides, with the newer of each, as far as the spec allows it.
     """
     from envspec.app.git import merge_lock, spec_of

@@ -29,7 +29,7 @@ After it: git diff, git log -p, git show show a lock as one line per package
 def command(for_user: bool, take_out: bool) -> None:
     """Teach git to show and to merge locks
 
-    Writes drivers into git's configuration, which isn't shared: each developer runs this once in their clone.
+    envspec writes drivers into git's configuration, which isn't shared: each developer runs this once in their clone.
     Commit the lines in .gitattributes; they do nothing in a clone without the drivers.
     """
     where = set_up(None if take_out else program(), for_user=for_user)

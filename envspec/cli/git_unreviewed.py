@@ -29,11 +29,11 @@ _MOST = 16 << 20
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="The paths of locks that reviews have shown, each with a NUL behind it.",
 )
-@click.option("--beside", is_flag=True, help="List what else changed of the files that the specs have envspec read.")
+@click.option("--beside", is_flag=True, help="List other changed files that envspec reads for the specs.")
 def command(specs: tuple[str, ...], base: str, reviewed: Path | None, beside: bool) -> None:
     """List the changed locks that no review of these specs shows, as a list in Markdown
 
-    A lock that went with its spec is one, and one that stays without a spec, which pip goes on reading.
+    The list includes locks removed with their specs, and locks left without a spec, which pip still reads.
     """
     if beside:
         for place, count in changed_places(base, specs):

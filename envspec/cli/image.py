@@ -38,33 +38,33 @@ Examples:
     "--squashfs",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the environment without the base as one file, with mksquashfs: to be mounted, or bound into an image.",
+    help="Write the environment without the base as one file, with mksquashfs, for mounting or binding into an image.",
 )
 @click.option(
     "--base",
     metavar="WHERE",
-    help="The base: an OCI layout's folder, or an image's name with its digest [default: the spec's, as locked].",
+    help="The base: an OCI layout's folder, or an image's name with its digest [default: the spec's locked base].",
 )
 @click.option(
     "--without",
     metavar="LIST",
     default="",
-    help="What the image may lack: compile, fabric, ssh, code-server.",
+    help="Parts that the image may lack: compile, fabric, ssh, code-server.",
 )
 @click.option(
     "--compression",
     type=click.Choice(("zstd", "gzip")),
     default="zstd",
     show_default=True,
-    help="How layers are packed.",
+    help="The layers' compression.",
 )
 @click.option(
     "--build-sources",
     is_flag=True,
-    help="Build wheels of what is locked as source here; other machines may then give another image.",
+    help="Build wheels of locked sources here; other machines may then give another image.",
 )
-@click.option("--base-recipe", is_flag=True, help="Print a Dockerfile of a base that the target can stand on.")
-@click.option("--verify", metavar="WHERE", help="Say whether an image is this lock's, and make none.")
+@click.option("--base-recipe", is_flag=True, help="Print a Dockerfile of a base for the target.")
+@click.option("--verify", metavar="WHERE", help="Check that an image is this lock's, and make none.")
 @options.offline
 @options.locks_dir
 @options.as_json
@@ -81,7 +81,7 @@ def command(
 
     The same lock, base and envspec give the same image, by digest. Layers, from the bottom: the base, the user, Python,
     CUDA's libraries, torch, everything else, the spec's project, the carried files. Nothing is installed into the
-    base, so it has to have the Debian packages of the recipe: --base-recipe prints one that does.
+    base, so it needs the Debian packages of the recipe: --base-recipe prints a Dockerfile for such a base.
     """
     left_out = features(without)
     order = ImageOrder(*linux_targets(path, targets, locks_dir), without=left_out, **arguments)

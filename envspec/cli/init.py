@@ -38,7 +38,7 @@ _T = TypeVar("_T")
     type=click.Path(path_type=Path),
     multiple=True,
     metavar="FILE|FOLDER",
-    help="Begin with all that a repository's folder says of its environment, or with a file of another tool:"
+    help="Read the environment's files in a repository's folder, or a file of another tool:"
     " requirements.txt or .in, environment.yml, pyproject.toml, setup.py, pixi.toml, Dockerfile, cog.yaml, README."
     " Repeatable: what several ask for is joined. None of their code runs.",
 )
@@ -47,33 +47,33 @@ _T = TypeVar("_T")
     type=click.Path(path_type=Path),
     multiple=True,
     metavar="FILE",
-    help="The file that counts where files contradict each other in a package. Repeatable.",
+    help="The file that counts if files contradict each other about a package. Repeatable.",
 )
 @click.option(
     "--as-of",
     metavar="DATE|REV",
-    help="Take no release after a day, or after a commit of the repository, and a Python and a CUDA of that day.",
+    help="Take releases, Python and CUDA as of a day, or of a commit of the repository.",
 )
 @click.option(
     "--from-prefix",
     "prefix",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Begin with what is installed in a virtual environment or a conda prefix. None of its code runs.",
+    help="Read the packages of a virtual environment or a conda prefix. None of its code runs.",
 )
 @options.gpu('A GPU of the target: "H100", "hopper". Repeatable.')
-@click.option("--cuda", metavar="X.Y", help="The target's CUDA, or cpu [default: the file's, or what suits the GPUs].")
+@click.option("--cuda", metavar="X.Y", help="The target's CUDA, or cpu [default: the file's, else one for the GPUs].")
 @click.option("--driver", metavar="VERSION", help="The NVIDIA driver on the machines.")
 @click.option("--glibc", metavar="VERSION", help="The glibc of the machines, or of the image [default: 2.28].")
-@click.option("--python", metavar="X.Y", help="The Python version [default: what the file says, else 3.12].")
+@click.option("--python", metavar="X.Y", help="The Python version [default: the file's, else 3.12].")
 @click.option("--platform", "platforms", multiple=True, metavar="PLATFORM", help="The platform [default: linux-64].")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The spec's file [default: specs/NAME.toml].")
-@click.option("--force", is_flag=True, help="Overwrite a file that exists.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @options.as_json
 def command(**arguments: Any) -> int:
-    """Write a new spec: a blank one, what a repository or a file asks for, or what an environment was made for
+    """Write a new spec: blank, or from a repository, a file or an environment
 
-    What a spec can't hold stands in it as a comment, and on stderr. Nothing is locked yet.
+    Settings that a spec can't hold become comments in it and lines on stderr. Nothing is locked yet.
     """
     made = write_spec(InitRequest(**arguments), None if console.wants_json() or not console.has_terminal() else _ask)
     names = [target.name for target in made.targets]

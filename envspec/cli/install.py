@@ -39,14 +39,14 @@ _SIGNS = {"install": ("+", "green"), "change": ("~", "yellow"), "repair": ("!", 
     "--prefix",
     "-p",
     type=click.Path(path_type=Path),
-    help="The folder of the environment: new, empty, or one that this spec made"
+    help="The folder of the environment: new, empty, or made from this spec"
     " [default: the one that `envspec run` uses].",
 )
 @click.option(
     "--squashfs",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the environment as one file, with mksquashfs; --prefix is then where it is going to be mounted.",
+    help="Write the environment as one file, with mksquashfs; --prefix is then its mount point.",
 )
 @click.option("--offline", is_flag=True, help="Use no network, only the caches.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")

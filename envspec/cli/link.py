@@ -46,12 +46,12 @@ Exit codes: 0 everything is there, 1 something isn't, 2 the spec or the lock is 
 def command(compiling: bool, **arguments: Any) -> int:
     """Check without a GPU that a target's wheels can load their libraries
 
-    Every library that a file needs is looked for in the wheels, the base image and the driver; glibc and libstdc++ must
-    have the symbol versions that it needs, and the locked torch and CUDA libraries the symbols. envspec reads each
-    wheel whole, once, and keeps what it says.
+    envspec looks for every library that a file needs in the wheels, the base image and the driver. glibc and libstdc++
+    must have the file's symbol versions, and the locked torch and CUDA libraries its symbols. envspec reads each wheel
+    whole, once, and caches the result.
 
-    With --compile, compilers out of the wheels build a fixed kernel, and the architecture is read back from the machine
-    code: that needs neither a GPU nor a driver.
+    With --compile, the wheels' compilers build a fixed kernel, and envspec reads the architecture from the machine
+    code. This needs neither a GPU nor a driver.
     """
     answer = compile_kernels if compiling else link
     with interruption_says("run the same command again to continue"):

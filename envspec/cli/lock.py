@@ -48,7 +48,7 @@ Examples:
     "--exit-code",
     "tell_by_code",
     is_flag=True,
-    help="Exit with 1 when a package of --upgrade-package has a newer release and stays.",
+    help="Exit with 1 if a package of --upgrade-package has a newer release but stays.",
 )
 @click.option("--upgrade-images", "images", is_flag=True, help="Look up the images' digests again; packages stay.")
 @click.option(
@@ -56,7 +56,7 @@ Examples:
     "pins",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Prefer the versions of another tool's lock, where they fit: uv.lock, poetry.lock, pylock.toml,"
+    help="Prefer fitting versions of another tool's lock: uv.lock, poetry.lock, pylock.toml,"
     " requirements.txt, pixi.lock, conda-lock.yml or an explicit list.",
 )
 @options.allow_needed
@@ -67,7 +67,7 @@ Examples:
     "--refresh-index",
     "refresh",
     is_flag=True,
-    help="Read all pages anew, and the live PyTorch index besides the built-in facts.",
+    help="Read all pages again, and the live PyTorch index besides the built-in facts.",
 )
 @click.option(
     "--trust-index",
@@ -90,12 +90,11 @@ def command(
 ) -> int:
     """Resolve specs and write their locks
 
-    envspec resolves each target of a spec for its own platform, Python and CUDA. Pins of the old lock stay where they
-    still fit. envspec also looks up the digests of the images that recipes use; a known digest stays. envspec writes
-    the whole lock or nothing. With several specs, the first that can't be locked ends the run; with --dry-run, envspec
-    asks about all of them, those with fresh locks too, and lists the refused ones. It solves a fresh lock again only
-    with --upgrade or --dry-run. Without a spec, envspec locks every one in specs/, here or above in the same git
-    repository.
+    envspec resolves each target of a spec for its own platform, Python and CUDA. Pins of the old lock stay while they
+    fit. envspec also looks up the digests of the recipes' images; a known digest stays. envspec writes the whole lock
+    or nothing. With several specs, the first that can't be locked ends the run; with --dry-run, envspec solves all of
+    them and lists the refused ones. It solves a fresh lock again only with --upgrade or --dry-run. Without a spec,
+    envspec locks every one in specs/, here or above in the same git repository.
     """
     from envspec.app.lock.make import lock_spec
     from envspec.app.lock.read import LockRequest, read_specs

@@ -16,7 +16,7 @@ database = click.option(
     type=click.Path(path_type=Path, exists=True),
     help="Advisories in the OSV format instead of PyPI's: a zip, folder or file.",
 )
-skip_files = click.option("--skip-files", is_flag=True, help="Ask no index which releases were yanked.")
+skip_files = click.option("--skip-files", is_flag=True, help="Don't look up yanked releases.")
 max_age = click.option(
     "--max-age",
     type=click.IntRange(min=0),

@@ -78,13 +78,13 @@ GROUPS = {
     "Prove": {
         "smoke": "Train in a locked environment, check it, and report",
         "link": "Check that a target's wheels can load their libraries",
-        "verify": "Prove a lock against the indexes that publish what it pins",
+        "verify": "Prove a lock by the indexes that publish its files",
         "sign": "Sign a lock with an SSH key",
     },
     "Less often": {
-        "builds": "List the builds of torch, and what each is compiled for",
+        "builds": "List the builds of torch, with their CUDA and GPUs",
         "inspect": "Read the GPU code compiled into a wheel or an environment",
-        "base": "Show what a vendor's image or a centre's prefix has already",
+        "base": "Show the contents of a vendor's image or a centre's prefix",
         "facts": "Show the facts' age, origin and reach",
         "cache": "Show envspec's cache, and make room",
         "schema": "Print the JSON Schema of specs, for editors",

@@ -100,7 +100,7 @@ quiet = click.option(
     is_flag=True,
     expose_value=False,
     callback=_telling(hush),
-    help="Say nothing but errors and questions.",
+    help="Print only errors and questions.",
 )
 keep_pythonpath = click.option(
     "--keep-pythonpath",
@@ -115,18 +115,18 @@ verbose = click.option(
     is_flag=True,
     expose_value=False,
     callback=_telling(ask_verbose),
-    help="List all of them, not only the first ten, each download, and notes that the last lock gave too.",
+    help="List everything, not only the first ten items, each download, and the last lock's notes again.",
 )
 edited_target = target_option("Only in this target's own list.")
-dry_run = click.option("--dry-run", is_flag=True, help="Say what would change, and write nothing.")
+dry_run = click.option("--dry-run", is_flag=True, help="Show the changes, and write nothing.")
 no_lock = click.option("--no-lock", is_flag=True, help="Edit the spec alone; the lock is stale then.")
 imports = click.option(
-    "--imports", is_flag=True, help="Read what the project's own sources import: does the lock bring it? No code runs."
+    "--imports", is_flag=True, help="Check that the lock has the imports of the project's own sources. No code runs."
 )
 allow_needed = click.option(
     "--allow-needed",
     is_flag=True,
-    help="Add packages that must be built from source to the spec's allow-source, and go on: building runs their code.",
+    help="Add packages without a fitting wheel to the spec's allow-source, and go on: building runs their code.",
 )
 
 
@@ -189,7 +189,7 @@ evidence = click.option(
     "--evidence",
     type=Folder(),
     metavar="DIR",
-    help="Keep a record of each target that is proved in this folder, for `envspec report`.",
+    help="Store a record of each proved target in this folder, for `envspec report`.",
 )
 
 

@@ -33,11 +33,11 @@ _NAMES = {"pip": "torch", "conda": "pytorch"}
 @click.command(epilog=EPILOG)
 @options.spec
 @options.target
-@click.option("--all", "everything", is_flag=True, help="List also packages that only others require.")
+@click.option("--all", "everything", is_flag=True, help="List indirect packages too.")
 @click.option("--direct", is_flag=True, help="Only packages that the spec asks for by name [default].")
-@click.option("--offline", is_flag=True, help="Use no network: take the pages as they were read last.")
+@click.option("--offline", is_flag=True, help="Use no network: take the cached pages.")
 @click.option(
-    "--horizon", is_flag=True, help="Say the last torch for each target's GPUs, driver and CUDA. Uses no network."
+    "--horizon", is_flag=True, help="Show the last torch for each target's GPUs, driver and CUDA. Uses no network."
 )
 @options.locks_dir
 @options.as_json
@@ -52,10 +52,10 @@ def command(
 ) -> int:
     """List newer releases of locked packages, and the bounds that hold each back
 
-    Of each package that the spec asks for by name: the locked release, the newest that `exclude-newer` admits, the
-    newest of all on its own index, and the one thing that holds it back: a requirement, the target, a cap of the spec,
-    or `exclude-newer`. An upgrade that isn't written says what that is. Packages of which targets have different
-    releases come with the reason. envspec doesn't look up conda packages. Changes nothing.
+    For each package that the spec names, envspec shows the locked release, the newest that `exclude-newer` admits, the
+    newest on its own index, and the bound that holds it back: a requirement, the target, a cap of the spec, or
+    `exclude-newer`. If targets have different releases of a package, envspec shows the reason. It doesn't look up conda
+    packages, and writes nothing.
     """
     if horizon:
         _show_horizons(path, targets, locks_dir)

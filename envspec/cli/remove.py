@@ -28,8 +28,8 @@ Examples:
 def command(request: LockRequest, **arguments: Any) -> int:
     """Remove packages from a spec, and lock it again
 
-    Removes them from every list of dependencies, or from a target's alone. Comments, order and style of the rest stay.
-    Where the rest can't be locked, the spec stays as it is.
+    envspec removes them from every list of dependencies, or from one target's. Comments, order and style of the rest
+    stay. If the rest can't be locked, the spec stays unchanged.
     """
     from envspec.app.edit import remove
 

@@ -48,7 +48,7 @@ missing or failed.
 @click.option(
     "--evidence",
     type=options.Folder(exists=True),
-    help="The folder of records of what was proved [default: docs/evidence beside specs/, where there is one].",
+    help="The folder of the proofs' records [default: docs/evidence beside specs/, if it exists].",
 )
 @options.locks_dir
 def command(

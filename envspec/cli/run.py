@@ -20,8 +20,8 @@ Examples:
   envspec run specs/mm-v2.9.toml --target cu128-hopper -- torchrun --nproc-per-node 8 train.py
   envspec run --dry-run -- python train.py              which target, which folder, what is still to be installed
 
-Exit codes: the command's own. What envspec refuses or can't do before the command starts ends as ever with 1, 2 or 3,
-and an `error:` on stderr.
+Exit codes: the command's own. If envspec refuses or fails before the command starts, the code is 1, 2 or 3, with an
+`error:` on stderr.
 """
 
 _COMMAND = "envspec.command"
@@ -69,8 +69,8 @@ def command(
 ) -> int:
     """Run a command in the environment of a lock; envspec makes it if need be
 
-    The environment lies in a folder of its own for each state of the lock, shared by all runs. This machine's GPU and
-    driver choose the target. A machine without a GPU gets a CPU target only where --target or your settings say so.
+    Each state of the lock has its own environment, shared by all runs. This machine's GPU and driver choose the target.
+    A machine without a GPU gets a CPU target only by --target or your settings.
     """
     words: tuple[str, ...] = ctx.meta.get(_COMMAND, ())
     if len(paths) > 1 or not words:

@@ -29,7 +29,7 @@ Examples:
 def command(path: str | None, target: str | None, offline: bool, keep_pythonpath: bool, locks_dir: Path | None) -> int:
     """Start a shell in the environment of a lock; envspec makes it if need be
 
-    It is your own shell ($SHELL) with its own settings, and the spec's name in its prompt. `exit` leaves it.
+    envspec starts your own shell ($SHELL) with its settings, and the spec's name in the prompt. `exit` leaves it.
     """
     from envspec.install.environments.shells import shell_command, shell_of
 

@@ -40,11 +40,11 @@ missing, or the signature can't be written.
 def command(path: str, key: Path | None, locks_dir: Path | None) -> int:
     """Sign a lock, or a report of the smoke check, with an SSH key
 
-    Writes the signature beside the lock, as envspec.lock.sig: commit it with the lock. The lock must be fresh and
-    sound. `ssh-keygen -Y sign` signs, under the namespace envspec-lock; `envspec verify --signed` and a site's policy
-    check it. A lock that changes loses its signature, and so does one that another key signs.
+    envspec writes the signature beside the lock, as envspec.lock.sig: commit it with the lock. The lock must be fresh
+    and sound. `ssh-keygen -Y sign` signs, under the namespace envspec-lock; `envspec verify --signed` and a site's
+    policy check the signature. A changed lock loses its signature; another key's signature replaces it.
 
-    Of a report (a file that ends in .json), the signature lies beside it, under the namespace envspec-report.
+    A report's signature lies beside the report (a file that ends in .json), under the namespace envspec-report.
     """
     from envspec.app.sign import sign_lock, sign_report
 

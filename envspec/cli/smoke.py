@@ -47,7 +47,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @options.specs
 @options.target
 @click.option(
-    "--runner", type=click.Choice(RUNNERS), default="local", show_default=True, help="The place that the checks run in."
+    "--runner", type=click.Choice(RUNNERS), default="local", show_default=True, help="The place of the checks."
 )
 @click.option(
     "--device",
@@ -63,7 +63,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @click.option("--steps", type=click.IntRange(1), help="The training's steps [default: the spec's].")
 @click.option("--quick", is_flag=True, help="Run shorter checks, for a first look.")
-@click.option("--deep", is_flag=True, help="Read every file, however large, and compile what has to be compiled.")
+@click.option("--deep", is_flag=True, help="Read files of any size, and compare all bytecode.")
 @click.option(
     "--only",
     type=click.Choice(GROUPS),
@@ -74,21 +74,21 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--timeout", type=click.IntRange(1), metavar="SECONDS", help="The time limit of one check.")
 @click.option("--references", type=_FILE, help="The site's references for figures, a TOML file.")
 @click.option("--output", "-o", type=options.Folder(), metavar="DIR", help="The folder for reports and logs [default: a new folder in envspec's cache]; for slurm, all nodes share it.")  # fmt: skip  # noqa: E501
-@click.option("--near", is_flag=True, help="Also run targets for other GPUs whose code runs on this machine's (sm_80 on an RTX 3090); that proves nothing of their own.")  # fmt: skip  # noqa: E501
+@click.option("--near", is_flag=True, help="Also run targets for other GPUs whose code runs on this machine (sm_80 on an RTX 3090); this doesn't prove those targets.")  # fmt: skip  # noqa: E501
 @options.evidence
 @click.option("--junit", type=_FILE, help="Write JUnit XML as well.")
 @click.option("--html", type=_FILE, help="Write one self-contained page as well.")
-@click.option("--dry-run", is_flag=True, help="Print what would run, where, and how long at most, and run nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the runs, their places and time limits, and run nothing.")
 @click.option("--verbose", "-v", is_flag=True, help="With --dry-run, print every command, and the whole batch scripts.")
 @click.option("--offline", is_flag=True, help="Make environments without the network, from the caches.")
-@click.option("--image", help="docker: this image instead of one built from the recipe.")
+@click.option("--image", help="docker: use this image, and build none.")
 @click.option(
     "--engine", type=click.Choice(("docker", "podman")), help="docker: the program to use [default: the one in PATH]."
 )
 @click.option(
     "--sif",
     type=click.Path(path_type=Path, exists=True),
-    help="apptainer: this image instead of one built from the recipe.",
+    help="apptainer: use this image, and build none.",
 )
 @click.option("--partition", "partitions", multiple=True, metavar="NAME[=TARGET,…]", help="slurm: the partition for these targets (patterns); may be repeated.")  # fmt: skip  # noqa: E501
 @click.option("--nodes", type=click.IntRange(1), default=1, show_default=True, help="slurm: nodes of a job; two or more also train together.")  # fmt: skip  # noqa: E501
@@ -110,8 +110,8 @@ def command(**given: Any) -> int:
 
     envspec makes environments or images from the lock (and keeps them in its cache), runs the checks in them and
     collects the reports. Without --target, envspec skips the targets that this machine can't run and gives the reason.
-    A skip isn't a pass: the exit code is 0 only when a run passed, none failed and each gave an answer; 3 when one gave
-    none.
+    A skip isn't a pass: the exit code is 0 only if a run passed, none failed and each reported. It is 3 if a run gave
+    no report.
     """
     if given["compare"]:
         return _compare(*given["compare"])

@@ -27,10 +27,10 @@ Examples:
 @options.target
 @lock_options
 def command(path: str, packages: tuple[str, ...], targets: tuple[str, ...], request: LockRequest) -> int:
-    """Lock a spec with the newest versions that it allows, of all packages or of those named
+    """Lock the newest versions that a spec allows, of all or of named packages
 
-    The same as `envspec lock` with --upgrade or --upgrade-package. The spec's requirements stay as they are; `envspec
-    outdated` shows what holds a package back.
+    This is `envspec lock` with --upgrade or --upgrade-package. The spec's requirements stay; `envspec outdated` shows
+    the bound that holds a package back.
     """
     from envspec.app.lock.make import lock_spec
     from envspec.resolve.workflow.keep import Upgrade

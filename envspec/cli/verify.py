@@ -32,7 +32,7 @@ Examples:
   envspec verify specs/mm-v2.9.toml --signed --allowed-signers .allowed_signers
   envspec verify docs/evidence/h100.json --signed           a report of the smoke check
 
-Exit codes: 0 the indexes publish what the lock pins, 1 they don't: it is forged, or was published anew since; or it
+Exit codes: 0 the indexes publish the pins, 1 they don't: a pin is forged or was republished since; or the lock
 isn't signed by an allowed signer, 2 the spec, the lock or the revision is wrong, 3 an index couldn't be asked, and
 nothing that was asked is forged; or ssh-keygen is missing.
 """
@@ -41,19 +41,19 @@ nothing that was asked is forged; or ssh-keygen is missing.
 @click.command(epilog=EPILOG)
 @options.spec
 @options.target
-@click.option("--from", "revision", metavar="REV", help="Ask only for what the lock of this git revision doesn't have.")
-@click.option("--live", is_flag=True, help="Ask the PyTorch indexes too, for whose files envspec's own facts answer.")
-@click.option("--offline", is_flag=True, envvar="UV_OFFLINE", help="Refused: the indexes are what is asked.")
+@click.option("--from", "revision", metavar="REV", help="Ask only for pins that the lock of this git revision lacks.")
+@click.option("--live", is_flag=True, help="Ask the PyTorch indexes too, instead of envspec's own facts.")
+@click.option("--offline", is_flag=True, envvar="UV_OFFLINE", help="Refused: this command asks the indexes.")
 @click.option("--signed", is_flag=True, help="Ask for the lock's signature instead of the indexes.")
 @click.option(
     "--allowed-signers",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Who may have signed: an allowed_signers file of OpenSSH, as git uses it.",
+    help="The allowed signers: an allowed_signers file of OpenSSH, as for git.",
 )
 @click.option(
     "--revoked",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Keys that may sign no more: a KRL of OpenSSH, or public keys [default: git's global gpg.ssh.revocationFile].",
+    help="Revoked keys: a KRL of OpenSSH, or public keys [default: git's global gpg.ssh.revocationFile].",
 )
 @options.evidence
 @options.locks_dir
@@ -70,17 +70,17 @@ def command(
     evidence: Path | None,
     locks_dir: Path | None,
 ) -> int:
-    """Prove a lock against the indexes that publish what it pins; with --signed, by the signature beside it
+    """Prove a lock by the indexes that publish its files, or with --signed by its signature
 
-    Asks each index for every file: that it is there under this hash and size, that its METADATA requires what the lock
-    says, its licence, whether it was yanked, and whether it came before exclude-newer. conda packages are compared with
-    their channels' repodata. What answers is this machine's index or mirror, and the output names it: the mirror that
-    a lock was made from proves that the lock is what the mirror serves, and no more. For released files of the PyTorch
-    indexes envspec's own facts answer, which the output counts apart: with --live their index does.
+    envspec asks each index for every file: its hash and size, the requirements and licence in its METADATA, whether it
+    was yanked, and whether it precedes exclude-newer. It compares conda packages with their channels' repodata. It asks
+    this machine's index or mirror, and the output names it: a mirror only proves that the lock matches that mirror.
+    envspec's own facts answer for released files of the PyTorch indexes, and the output counts these apart; with --live
+    the indexes answer.
 
-    With --signed it asks no index: one of the allowed signers must have signed this very lock (`envspec sign`), or the
-    report of the smoke check that is named in the spec's place. They are those of --allowed-signers, else the site's
-    policy's, else those of git's global gpg.ssh.allowedSignersFile.
+    With --signed it asks no index: an allowed signer must have signed this very lock (`envspec sign`), or the report of
+    the smoke check that is given instead of the spec. The allowed signers are those of --allowed-signers, else of the
+    site's policy, else of git's global gpg.ssh.allowedSignersFile.
     """
     if signed:
         if revision is not None or targets:
