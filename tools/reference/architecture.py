@@ -24,8 +24,8 @@ files are copied into environments and images, and import nothing of envspec's.
 ![The floors: a part imports only from floors below its own](architecture.svg)
 
 Beside the package stand `check/` (the smoke check, a distribution of its own that needs the locked framework alone),
-`tools/` (what maintainers run), `tests/` (mirrors the package; `tests/e2e` drives the real tools), `bench/` (speed
-beside peers), `specs/`, `locks/` and `recipes/` (what ships), and `examples/`.
+`tools/` (maintainers' programs), `tests/` (mirrors the package; `tests/e2e` drives the real tools), `bench/` (speed
+beside peers), `specs/`, `locks/` and `recipes/` (shipped), and `examples/`.
 [The design](design/README.md) has the reasons.
 
 ## One lock's way

@@ -17,27 +17,27 @@ DEMANDS = ROOT / "tests" / "reference_stacks" / "demands.toml"
 HEAD = """\
 # Evidence
 
-What envspec was run on outside its own tests: counts and exceptions here, every row in the data beside them. The
-reports of the smoke check, and how far each shipped target is proved, stand in [evidence/](evidence/README.md).
+envspec ran on these stacks and machines outside its own tests. This page has counts and exceptions, the data has
+every row. [evidence/](evidence/README.md) has the smoke check's reports, and each shipped target's proof level.
 
 """
 REAL = """\
 ## Real stacks
 
-Public projects' own requirements, locked by envspec and compiled by uv with the same requirements, Python, platform
+envspec locked public projects' own requirements, and uv compiled the same requirements, for the same Python, platform
 and date (2026-11-01). The specs, the projects' revisions and the digests of the files that they follow are in
 [tests/stacks](../tests/stacks); `results.toml` has every answer, and `projects.toml` explains every difference.
 
 - Torch comes from PyPI where its build there has the target's CUDA, else from the PyTorch index. Both tools then
   answered from envspec's facts about that index, with its hashes, not from the index itself.
-- uv's answer is that of `uv pip compile` without options that choose, so uv builds what it needs from source.
+- uv's answer is that of `uv pip compile` without preferences, so uv builds from source as needed.
 
 """
 LAB = """\
 ## The lab
 
 envspec beside other tools, on these stacks and on those of `bench/lab/stacks.toml`. `make lab` does for 90 minutes
-what is left to do, and resumes the next time. `bench/lab/done.json` has every row.
+the remaining work, and resumes the next time. `bench/lab/done.json` has every row.
 
 - **answers**: `envspec lock --upgrade` beside `uv pip compile`, with the same input. pip is asked too, by
   `pip install --dry-run --report`, for wheels alone.
