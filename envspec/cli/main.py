@@ -109,7 +109,7 @@ HIDDEN = ("git-textconv", "git-merge", "git-unreviewed")
 EXAMPLES = """\b
 Examples:
   envspec lock specs/mm-v2.9.toml        resolve, and write locks/mm-v2.9/
-  envspec check                          are all locks fresh? (uses no network)
+  envspec check                          compare all locks with their specs, offline
   envspec why specs/mm-v2.9.toml numpy   which packages require numpy, and which version
 
 Exit codes: 0 done, 1 the answer is no, 2 the input is wrong, 3 something outside failed, 130 interrupted.

@@ -9,7 +9,7 @@ WORDS = 75_000
 MOST = {
     "README.md": 1500,
     "SECURITY.md": 2200,
-    "CONTRIBUTING.md": 1200,
+    "CONTRIBUTING.md": 1100,
     "docs/evidence.md": 2000,
     "docs/security.md": 3000,
 }
