@@ -82,6 +82,8 @@ FORMATS = (
     "kubernetes",
     "pylock",
 )
+OTHER_FORMATS = ("uv-project", "pixi", "lmod", "htcondor", "edf")
+"""Formats of few kinds of input: what they read has grown by then."""
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "lock": ("lock", "specs/demo.toml"),
     "check": ("check", "specs/demo.toml"),
@@ -92,6 +94,9 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "verify": ("verify", "specs/demo.toml"),
     **{f"export {name}": ("export", "specs/demo.toml", "--format", name, "-o", "out") for name in FORMATS},
 }  # fmt: skip
+OTHER_COMMANDS: Mapping[str, tuple[str, ...]] = {
+    f"export {name}": ("export", "specs/demo.toml", "--format", name, "-o", "out") for name in OTHER_FORMATS
+}
 
 
 class Many(Index):
@@ -174,7 +179,7 @@ def run(folder: Path, index: Index, kind: str, number: int, command: str) -> tup
     printed: list[str] = []
 
     def call() -> None:
-        ran = machine.envspec(*COMMANDS[command], seconds=600)
+        ran = machine.envspec(*{**COMMANDS, **OTHER_COMMANDS}[command], seconds=600)
         assert ran.status in ((0,) if command == "lock" else (0, 1)), ran.err
         printed.append(ran.out + ran.err)
 
@@ -209,7 +214,15 @@ def test_what_once_cost_the_square(tmp_path: Path, many: Index, kind: str, comma
 
 @pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("command", OTHER_COMMANDS)
+@pytest.mark.parametrize("kind", ["pins", "a star", "targets of their own"])
+def test_another_format_costs_what_it_writes(tmp_path: Path, many: Index, kind: str, command: str) -> None:
+    assert_grows(tmp_path, many, kind, command)
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*FORMATS, *OTHER_FORMATS])
 def test_an_export_of_300_targets(tmp_path: Path, many: Index, name: str) -> None:
     assert_grows(tmp_path, many, "targets", f"export {name}", (30, 100, 300))
 
