@@ -151,6 +151,50 @@ def test_functions_have_verbs_and_nouns_for_names(room: str) -> None:
     assert not named, "\n".join(named)
 
 
+SAYS_NOTHING = re.compile(
+    r"(one|found|said|told|asked|kept|several|others|its|had|there|gave|wanted|item|obj|val|tmp)|one_\w+"
+)
+"""Names that fit any value: the noun of what a value is takes their place."""
+
+
+def bound_names(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a node binds: of a function, a parameter, a variable or a field."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            yield node.name
+        case ast.arg():
+            yield node.arg
+        case ast.Name(ctx=ast.Store()):
+            yield node.id
+        case ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar() if node.name:
+            yield node.name
+
+
+@PARSED
+@pytest.mark.parametrize("room", ROOMS)
+def test_names_say_what_they_hold(room: str) -> None:
+    named = [
+        f"{path.relative_to(PACKAGE)}:{getattr(node, 'lineno', 0)}: {name}"
+        for path in sorted((PACKAGE / room).rglob("*.py"))
+        for node in nodes_of(path.read_text(encoding="utf-8"))
+        for name in bound_names(node)
+        if SAYS_NOTHING.fullmatch(name.strip("_"))
+    ]
+    assert not named, "\n".join(named)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "one = 1", "def told(): ...", "def f(said): ...", "[one for one in x]", "for _kept in x: ...", "one_pin: int",
+        "lambda its: 1", "try: ...\nexcept E as found: ...", "class C:\n    asked: str", "(tmp := 2)", "a, val = x",
+        "match x:\n    case {'a': obj}: ...", "with f() as item: ...", "def f(*others, **wanted): ...",
+    ],
+)  # fmt: skip
+def test_names_that_say_nothing_are_found(source: str) -> None:
+    assert any(SAYS_NOTHING.fullmatch(name.strip("_")) for node in nodes_of(source) for name in bound_names(node))
+
+
 @PARSED
 @pytest.mark.parametrize("room", ROOMS)
 def test_modules_and_classes_are_things(room: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache, lru_cache
+from operator import itemgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -96,34 +97,8 @@ def other_maker(name: str) -> str | None:
     return next((maker for maker, pattern in _OTHER_MAKERS.items() if pattern.search(name.strip())), None)
 
 
-def nearest_of(name: str, known: Iterable[str], most: int = 3) -> tuple[str, ...]:
-    """Find the known names nearest to an unknown one. None of another class: a Jetson is never taken for a card, nor an
-    H for an A. Empty where nothing is near, and for another maker's GPU."""
-    from difflib import get_close_matches
-
-    requested = " ".join(words_of(name)) or name.lower().strip()
-    if other_maker(name):
-        return ()
-    candidates = {
-        " ".join(words_of(known_name)) or known_name.lower(): known_name
-        for known_name in known
-        if _same_class(name, known_name)
-    }
-    near = get_close_matches(requested, candidates, n=4 * most, cutoff=0.6)
-    # the number says more than what follows it: an "RTX 5090 Ti" is nearer to the RTX 5090 than to the 5070 Ti
-    near.sort(key=lambda candidate: not _numbers(candidate) & _numbers(requested))
-    return tuple(dict.fromkeys(candidates[candidate] for candidate in near[:most]))
-
-
 def _numbers(words: str) -> set[str]:
     return {word for word in words.split() if any(map(str.isdecimal, word))}
-
-
-def _same_class(requested: str, known: str) -> bool:
-    if names_jetson(requested) or names_jetson(known):
-        return names_jetson(requested) and names_jetson(known)
-    own = _series(requested)
-    return own == _series(known) if own or words_of(requested)[:1] in (("rtx",), ("gtx",)) else True
 
 
 @lru_cache(maxsize=1024)
@@ -131,6 +106,10 @@ def _series(name: str) -> str | None:
     """The letters before the number of a GPU's name: "h" of H100, "gb" of GB200, "a" of RTX A5000; None without."""
     match = re.match(r"(?:rtx|gtx)?(?!sm|rtx|gtx)([a-z]{1,2})\d", "".join(words_of(name)))
     return match[1] if match else None
+
+
+def _class_of(name: str) -> str | None:
+    return "jetson" if names_jetson(name) else _series(name)
 
 
 _COLUMNS = {"memory_gib": "memory", "bandwidth_gbs": "bandwidth", "sources": "source"}
@@ -296,15 +275,33 @@ def on_platform(name: str, platform: str) -> tuple[Gpu, ...]:
     return tuple(gpu for gpu in find(name) if gpu.platform in (None, platform))
 
 
+@lru_cache(maxsize=1024)
 def nearest(name: str, most: int = 3) -> tuple[str, ...]:
-    """Find the known names nearest to an unknown one, of its own class, or those that an unclear one may mean; empty if
-    nothing is near."""
+    """Find the known names nearest to an unknown one, or those that an unclear one may mean. None of another class: a
+    Jetson is never taken for a card, nor an H for an A. Empty where nothing is near, and for another maker's GPU."""
+    from difflib import get_close_matches
+
     if means := meanings(name):
         return means[:most]
-    known_names = [_short(gpu.name) for gpu in products()]
-    known_names += [c.architecture.lower() for c in capabilities().values()]
-    known_names += [sm_of(c) for c in capabilities()]
-    return nearest_of(name, known_names, most)
+    if other_maker(name):
+        return ()
+    requested = " ".join(words_of(name)) or name.lower().strip()
+    own = _class_of(name)
+    candidates = _names_by_words(own) if own or words_of(name)[:1] in (("rtx",), ("gtx",)) else _names_by_words()
+    near = get_close_matches(requested, candidates, n=4 * most, cutoff=0.6)
+    # the number says more than what follows it: an "RTX 5090 Ti" is nearer to the RTX 5090 than to the 5070 Ti
+    near.sort(key=lambda candidate: not _numbers(candidate) & _numbers(requested))
+    return tuple(dict.fromkeys(candidates[candidate] for candidate in near[:most]))
+
+
+@lru_cache(maxsize=1024)
+def _names_by_words(gpu_class: str | None = "") -> dict[str, str]:
+    """List the products, architectures and capabilities that an unknown name of a class may have meant, by their words;
+    without a class all but Jetsons."""
+    architectures = (row.architecture.lower() for row in capabilities().values())
+    names = (*(_short(gpu.name) for gpu in products()), *architectures, *map(sm_of, capabilities()))
+    wanted = (name for name in names if (_class_of(name) == gpu_class if gpu_class != "" else not names_jetson(name)))
+    return {" ".join(words_of(name)) or name.lower(): name for name in wanted}
 
 
 def _capability(name: str) -> tuple[Gpu, ...]:
@@ -337,9 +334,7 @@ def _product(name: str) -> tuple[Gpu, ...]:
     if same:
         return (same,)
     for board in boards(name):
-        joined = "".join(words_of(board))
-        exact = tuple(gpu for gpu, names in _products_with_names() if any("".join(own) == joined for own in names))
-        if matches := exact or _device(board):
+        if matches := _by_joined_words().get("".join(words_of(board))) or _device(board):
             return matches
     return ()
 
@@ -350,13 +345,13 @@ def _device(name: str) -> tuple[Gpu, ...]:
     words, sizes = set(name_words), {int(word[:-2]) for word in name_words if re.fullmatch(r"[0-9]{1,9}gb", word)}
     best: list[Gpu] = []
     score = 0
-    for gpu, names in _products_with_names():
-        for own in names:
-            if len(own) < score or not words.issuperset(own):
-                continue
-            if is_consistent([word for word in name_words if word not in own], gpu.architecture):
-                best = [*best, gpu] if len(own) == score else [gpu]
-                score = len(own)
+    rows = (row for word in words for row in _rows_by_first_word().get(word, ()))
+    for _, gpu, own in sorted(rows, key=itemgetter(0)):
+        if len(own) < score or not words.issuperset(own):
+            continue
+        if is_consistent([word for word in name_words if word not in own], gpu.architecture):
+            best = [*best, gpu] if len(own) == score else [gpu]
+            score = len(own)
     best = list(dict.fromkeys(best))
     fitting = tuple(gpu for gpu in best if sizes & set(gpu.memory_gib))
     if not fitting:  # a size that the tables don't have yet, of which the name says the memory alone
@@ -377,9 +372,22 @@ def _by_name() -> dict[str, Gpu]:
 
 
 @cache
-def _products_with_names() -> tuple[tuple[Gpu, list[list[str]]], ...]:
-    """Every product with its names."""
-    return tuple((gpu, _names(gpu)) for gpu in products())
+def _by_joined_words() -> dict[str, tuple[Gpu, ...]]:
+    """The products by their names without spaces."""
+    by_words: dict[str, dict[Gpu, None]] = {}
+    for gpu in products():
+        for own in _names(gpu):
+            by_words.setdefault("".join(own), {})[gpu] = None
+    return {joined: tuple(gpus) for joined, gpus in by_words.items()}
+
+
+@cache
+def _rows_by_first_word() -> dict[str, list[tuple[int, Gpu, list[str]]]]:
+    """The products with the words of each of their names, in the tables' order."""
+    by_word: dict[str, list[tuple[int, Gpu, list[str]]]] = {}
+    for number, (gpu, own) in enumerate((product, own) for product in products() for own in _names(product)):
+        by_word.setdefault(own[0], []).append((number, gpu, own))
+    return by_word
 
 
 def _names(gpu: Gpu) -> list[list[str]]:

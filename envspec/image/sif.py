@@ -9,7 +9,7 @@ import os
 import re
 import struct
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -24,6 +24,10 @@ _HEADER = struct.Struct("<32s10s3s3s16sqqqqqqqq")
 _DESCRIPTOR = struct.Struct("<i?IIIqqqqqqq128s384s")
 _PARTITION, _SQUASHFS, _PRIMARY = 0x4004, 1, 2
 _MOST_DESCRIPTORS = 1000
+_MOST_RECORDS = 10_000
+"""Files that are read. unsquashfs looks for each of them among all in its folder."""
+_MOST_WORDS = 64 << 10
+"""Bytes of paths that one run of unsquashfs gets: the system has a limit on a command's words."""
 _PLATFORMS = {b"02": "linux-64", b"04": "linux-aarch64"}
 _LINE = re.compile(r"([-l])[rwxstST-]{9} \S+\s+(\d+) \S+ \S+ squashfs-root/(.+)")
 _QUIET = programs.Streams(stderr=subprocess.DEVNULL)
@@ -38,8 +42,8 @@ class Sif(Struct, frozen=True):
 
 
 def open_sif(path: Path) -> Sif:
-    """Read a SIF's header. Raises InputError for a file that is none, whose root is no squashfs, or to which a link
-    leads out of its repository, NotPlain, OSError."""
+    """Read a SIF's header. Raises InputError for a file that is none, that has more than one root, as Apptainer refuses
+    it, whose root is no squashfs, or to which a link leads out of its repository, NotPlain, OSError."""
     with open_plain(path) as file:
         size = os.fstat(file.fileno()).st_size
         try:
@@ -47,11 +51,15 @@ def open_sif(path: Path) -> Sif:
             if not magic.startswith(b"SIF_MAGIC") or not 0 <= total <= _MOST_DESCRIPTORS or not 0 <= offset <= size:
                 raise ValueError
             file.seek(offset)
+            roots = []
             for _ in range(total):
                 kind, used, _, _, _, begin, *_, extra = _DESCRIPTOR.unpack(file.read(_DESCRIPTOR.size))
                 filesystem, part = struct.unpack_from("<ii", extra)
-                if used and kind == _PARTITION and part == _PRIMARY and filesystem == _SQUASHFS and 0 <= begin <= size:
-                    return Sif(path, begin, _PLATFORMS.get(arch[:2]))
+                if used and kind == _PARTITION and part == _PRIMARY:
+                    roots.append((filesystem, begin))
+            ((filesystem, begin),) = roots
+            if filesystem == _SQUASHFS and 0 <= begin <= size:
+                return Sif(path, begin, _PLATFORMS.get(arch[:2]))
         except (struct.error, ValueError, OverflowError):
             pass
     raise InputError("this is no SIF with a squashfs in it", hint="name a SIF of Apptainer's", place=Place(str(path)))
@@ -76,6 +84,8 @@ def read_sif(sif: Sif, read_paths: ReadPaths, env: Mapping[str, str]) -> BaseFil
                 links[path] = target
         if kind == "-" and read_paths.contents.fullmatch(path):
             sizes[path] = size
+    if len(sizes) > _MOST_RECORDS:
+        raise _too_much(sif, f"more than {_MOST_RECORDS} records")
     total = sum(size if read_paths.read is None else min(size, read_paths.head) for size in sizes.values())
     if total > read_paths.most:
         raise _too_much(sif, f"{total} bytes of records, and {read_paths.most} are the most that are read")
@@ -100,22 +110,34 @@ def _cat(
     sif: Sif, command: list[str], env: Mapping[str, str], sizes: Mapping[str, int], read_paths: ReadPaths
 ) -> dict[str, bytes]:
     """Read files, which come one behind the other; `sizes` are in bytes."""
-    if not sizes:
-        return {}
-    words = [*command, "-no-wildcards", "-cat", str(sif.path.absolute()), *sizes]
     contents: dict[str, bytes] = {}
-    with programs.start(words, env, streams=_QUIET) as running:
-        stream = running.stdout
-        assert stream is not None
-        for path, size in sizes.items():
-            contents[path] = read_paths.keep(stream, size)
-            if read_paths.read is None:
-                stream.read(size - len(contents[path]))
-        if stream.read(1):
-            running.kill()
-            raise _too_much(sif, "another size of its files than it lists")
-    _refuse_failure(sif, running)
+    for batch in _split_into_commands(sizes):
+        words = [*command, "-no-wildcards", "-cat", str(sif.path.absolute()), *batch]
+        with programs.start(words, env, streams=_QUIET) as running:
+            stream = running.stdout
+            assert stream is not None
+            for path in batch:
+                contents[path] = read_paths.keep(stream, sizes[path])
+                if read_paths.read is None:
+                    stream.read(sizes[path] - len(contents[path]))
+            if stream.read(1):
+                running.kill()
+                raise _too_much(sif, "another size of its files than it lists")
+        _refuse_failure(sif, running)
     return contents
+
+
+def _split_into_commands(paths: Iterable[str]) -> Iterator[list[str]]:
+    """Split paths into as many as one command takes."""
+    batch, length = list[str](), 0
+    for path in paths:
+        if batch and length + len(path) > _MOST_WORDS:
+            yield batch
+            batch, length = [], 0
+        batch.append(path)
+        length += len(path) + 1
+    if batch:
+        yield batch
 
 
 def _refuse_failure(sif: Sif, running: subprocess.Popen[bytes]) -> None:

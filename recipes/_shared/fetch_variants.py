@@ -17,6 +17,7 @@ import json
 import netrc
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -31,6 +32,8 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 PAGE, LARGEST = 1 << 26, 1 << 35
 ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
 WAITS = (1.0, 4.0)
+# seconds for a page, and for the head of a file, all tries and redirects together; then bytes a second, on average
+WHOLE, FIRST, RATE = 300.0, 60.0, 4096
 
 
 class Refused(Exception):
@@ -43,6 +46,19 @@ class Web(HTTPRedirectHandler):
     def __init__(self, addresses: list[str]) -> None:
         self.known = [address for address in map(urlsplit, addresses) if address.username is not None]
         self.opener = build_opener(self)
+        self.begun, self.received = 0.0, 0
+
+    def begin(self) -> None:
+        """Give up after WHOLE seconds, whatever a peer sends: a socket's time-out begins anew with every byte."""
+        self.begun, self.received = time.monotonic(), 0
+        signal.signal(signal.SIGALRM, too_slow)
+        signal.setitimer(signal.ITIMER_REAL, WHOLE)
+
+    def came(self, count: int) -> None:
+        """Put it off as far as what came of a file allows."""
+        self.received += count
+        enough = self.begun + max(FIRST, self.received / RATE) - time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, max(enough, 0.001))
 
     def open(self, url: str, accept: str = "*/*") -> Any:
         return self.opener.open(self.request(url, accept), timeout=60)
@@ -73,6 +89,10 @@ class Web(HTTPRedirectHandler):
         if req.type == "https" and urlsplit(newurl).scheme != "https":
             raise Refused("leads from https to http")
         return self.request(newurl, req.get_header("Accept") or "*/*")
+
+
+def too_slow(*_: Any) -> None:
+    raise Refused("is too slow")
 
 
 def origin(parts: SplitResult) -> tuple[str, str | None, int]:
@@ -115,8 +135,10 @@ def files_of(web: Web, page: str) -> list[tuple[str, str, str | None]]:
 
 def fetch(web: Web, url: str, place: str, sha256: str, size: int) -> None:
     left, digest = size or LARGEST, hashlib.sha256()
+    web.came(0)
     with web.open(url) as answer, open(place, "wb") as out:
-        for piece in iter(lambda: answer.read(1 << 20), b""):
+        for piece in iter(lambda: answer.read1(1 << 18), b""):
+            web.came(len(piece))
             left -= len(piece)
             if left < 0:
                 raise Refused("has more bytes than the locked file")
@@ -128,16 +150,20 @@ def fetch(web: Web, url: str, place: str, sha256: str, size: int) -> None:
         raise Refused("has other bytes than the locked file")
 
 
-def patiently(do: Any, *arguments: Any) -> Any:
+def patiently(do: Any, web: Web, *arguments: Any) -> Any:
     """Do it, and again after what may pass."""
-    for wait in (*WAITS, None):
-        try:
-            return do(*arguments)
-        except (OSError, HTTPException) as error:
-            passing = not isinstance(error, HTTPError) or error.code in (408, 429) or error.code >= 500
-            if wait is None or not passing:
-                raise
-            time.sleep(wait)
+    web.begin()
+    try:
+        for wait in (*WAITS, None):
+            try:
+                return do(web, *arguments)
+            except (OSError, HTTPException) as error:
+                passing = not isinstance(error, HTTPError) or error.code in (408, 429) or error.code >= 500
+                if wait is None or not passing:
+                    raise
+                time.sleep(wait)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def find(web: Web, places: list[tuple[str, str]], folder: str, file: str, sha256: str, size: int) -> list[str]:

@@ -370,6 +370,7 @@ def test_a_build_of_python_comes_for_a_base_without(
     write_base(machine.folder / "base", system())
     with served(build, tmp_path / "builds") as mirror:
         machine.configure(f'python = "{mirror}"')
+        machine.variables["UV_PYTHON_DOWNLOADS"] = "automatic"
         ran = machine.envspec("bundle", SPEC, "-o", "demo.tar", "--with-base", "--base", "./base")
     assert ran.status == 0, ran.err
     folder = unpacked(machine.folder / "demo.tar", tmp_path / "there")

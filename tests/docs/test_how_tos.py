@@ -271,6 +271,7 @@ def test_one_file(machine: Machine, index: Index, tmp_path: Path, tmp_path_facto
     machine.variables["ENVSPEC_MOUNTS"] = str(tmp_path / "mounts")
     with served(build, tmp_path / "builds") as mirror:
         machine.configure(f'python = "{mirror}"')
+        machine.variables["UV_PYTHON_DOWNLOADS"] = "automatic"
         assert "trained with 1.0 ['train.py']" in followed(machine, "one-file.md")
     assert list((tmp_path / "mounts").iterdir()) == []
 

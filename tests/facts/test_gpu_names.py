@@ -1,6 +1,9 @@
 """GPU names as NVIDIA lists them, as drivers and hypervisors print them, and as people mistake them."""
 
+import sys
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 import tomli
@@ -91,3 +94,26 @@ def test_other_makers(name: str, maker: str | None) -> None:
 
 def test_no_product_of_nvidia_is_another_makers() -> None:
     assert [gpu.name for gpu in gpus.products() if gpus.other_maker(gpu.name)] == []
+
+
+def test_an_unknown_name_is_not_compared_with_each_row() -> None:
+    """A spec may have thousands of them."""
+    steps = 0
+
+    def line(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal steps
+        steps += 1
+        return line if frame.f_code.co_filename == gpus.__file__ else None
+
+    names = [f"s{number}" for number in range(40)]
+    for name in ("s", "rtx s", *names[:20]):
+        assert not gpus.find(name) and gpus.nearest(name) is not None
+    before = sys.gettrace()
+    sys.settrace(line)
+    try:
+        for name in names[20:]:
+            gpus.find(name)
+            gpus.nearest(name)
+    finally:
+        sys.settrace(before)
+    assert steps < 20 * len(gpus.products()) * 4

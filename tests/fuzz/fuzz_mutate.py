@@ -4,6 +4,8 @@ One source of chance drives it all, so a mutation can be had again: `random.Rand
 then shrinks what fails.
 """
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from random import Random
 
@@ -40,13 +42,13 @@ def mutated(examples: Sequence[bytes], random: Random) -> bytes:
     return data[:LONGEST]
 
 
-def smallest(data: bytes, fails: Callable[[bytes], bool], tries: int = 400) -> bytes:
-    """A shorter input that still fails: pieces are left out, large ones first, as long as that is so."""
-    size = max(1, len(data) // 2)
+def smallest(data: bytes, fails: Callable[[bytes], bool], tries: int = 400, seconds: float = math.inf) -> bytes:
+    """A shorter input that still fails: pieces are left out, large ones first, as long as that is so, and time is."""
+    size, end = max(1, len(data) // 2), time.monotonic() + seconds
     while size and tries > 0:
         at, shorter = 0, False
         while at < len(data) and tries > 0:
-            tries -= 1
+            tries = tries - 1 if time.monotonic() < end else 0
             without = data[:at] + data[at + size :]
             if fails(without):
                 data, shorter = without, True

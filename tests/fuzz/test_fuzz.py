@@ -3,7 +3,8 @@
 `corpus/<parser>/` holds valid examples, and each input that was ever found to fail. The rest is made of these
 (`fuzz_mutate`), or by Hypothesis out of nothing: a few on each run, half a minute's worth in CI, an hour's at night.
 `ENVSPEC_FUZZ_SECONDS` gives both of the long runs another time, for all parsers together. CI's inputs are the same in
-each run, so that a commit fails by what it changed; the night's are new. `ENVSPEC_FUZZ_SEED` repeats a night's.
+each run, so that a commit fails by what it changed; the night's are new. `ENVSPEC_FUZZ_SEED` repeats a night's. What
+fails is made smaller in what is left of its parser's time, or in `SHRINKING` seconds.
 """
 
 import hashlib
@@ -17,11 +18,13 @@ import pytest
 from fuzz_guard import Fault, check
 from fuzz_mutate import mutated, smallest
 from fuzz_parsers import CORPUS, PARSERS, examples, files
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from support.examples import examples as counted
 
 COMMITTED = 300 << 10
 """Bytes that the whole corpus may have."""
+
+SHRINKING = 20.0
 
 every_parser = pytest.mark.parametrize("name", PARSERS)
 
@@ -32,7 +35,9 @@ def test_each_file_of_the_corpus(path: str) -> None:
 
 
 @every_parser
-@settings(max_examples=counted(4), suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=counted(4), phases=set(Phase) - {Phase.shrink, Phase.explain}, suppress_health_check=list(HealthCheck)
+)
 @given(data=st.data())
 def test_a_few_of_each(name: str, data: st.DataObject) -> None:
     change = st.builds(mutated, st.just(examples(name)), st.randoms(use_true_random=False))
@@ -66,17 +71,17 @@ def _run(name: str, seconds: float, seed: int) -> None:
     known, done = examples(name), 0
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        _told(name, mutated(known, Random(f"{seed}-{done}")))
+        _told(name, mutated(known, Random(f"{seed}-{done}")), end)
         done += 1
     sys.stderr.write(f"{name}: {done} inputs from the seed {seed}\n")
 
 
-def _told(name: str, data: bytes) -> None:
+def _told(name: str, data: bytes, end: float = 0.0) -> None:
     try:
         check(PARSERS[name], data)
     except Fault as fault:
         kind = str(fault)[:20]
-        least = smallest(data, lambda less: _fails(name, less, kind))
+        least = smallest(data, lambda less: _fails(name, less, kind), seconds=max(SHRINKING, end - time.monotonic()))
         path = _kept(name, least)
         raise Fault(f"{fault}\nhow to keep it: cp {path} {CORPUS / name}/\n{least[:500]!r}") from fault
 

@@ -1,5 +1,6 @@
 """The mutations themselves: what they make can be made again, stays short, and is what their names say."""
 
+import time
 from random import Random
 
 import pytest
@@ -50,3 +51,15 @@ def test_shrinking_ends() -> None:
 
     assert smallest(b"x" * 5000, never, tries=50) == b"x" * 5000
     assert len(asked) == 50
+
+
+def test_shrinking_takes_no_longer_than_it_may() -> None:
+    asked: list[bytes] = []
+
+    def slow(data: bytes) -> bool:
+        asked.append(data)
+        time.sleep(0.05)
+        return False
+
+    assert smallest(b"x" * 5000, slow, seconds=0.2) == b"x" * 5000
+    assert len(asked) <= 5

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
+from http.client import HTTPException
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -25,6 +26,8 @@ from envspec.artifacts.conda_channels import CondaConfig
 from envspec.artifacts.metadata import MetadataCache, MetadataReader
 from envspec.base.errors import EnvspecError, IndexFailure
 from envspec.base.progress import Progress
+from envspec.carried import fetch_variants
+from envspec.carried.fetch_variants import Refused, Web
 from envspec.install.conda_cache import CondaCache
 from envspec.net import limits, registry, repository
 from envspec.net.fetch import Fetcher
@@ -253,6 +256,32 @@ def test_tries_and_redirects_share_one_limit(name: str, tmp_path: Path, monkeypa
     assert max(seconds) < bounds.whole_seconds + MARGIN, seconds
 
 
+def variant_page(folder: Path, url: str) -> object:
+    return fetch_variants.patiently(fetch_variants.files_of, Web([]), f"{url}/simple/x/")
+
+
+def variant_file(folder: Path, url: str) -> object:
+    return fetch_variants.patiently(fetch_variants.fetch, Web([]), f"{url}/x.whl", str(folder / "part"), "", 0)
+
+
+@pytest.mark.slow
+# what is given up within a handshake is closed by Python's collector
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("ask", [variant_page, variant_file])
+def test_the_carried_program_gives_up_as_well(
+    ask: Callable[[Path, str], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the standard library alone."""
+    for name, value in {"WHOLE": 0.4, "FIRST": 0.4, "RATE": 1_000_000, "WAITS": (0.1,) * 20}.items():
+        monkeypatch.setattr(fetch_variants, name, value)
+    cases = [*(("http", stall) for stall in STALLS.values()), *(("https", stall) for stall in HANDSHAKES.values())]
+    for (scheme, stall), name in zip(cases, (*STALLS, *HANDSHAKES), strict=True):
+        begun = time.monotonic()
+        with peer(stall, reads=scheme == "http") as place, pytest.raises((Refused, OSError, HTTPException, ValueError)):
+            ask(tmp_path, f"{scheme}://{place}")
+        assert time.monotonic() - begun < 0.4 + MARGIN, name
+
+
 @pytest.mark.slow
 def test_a_registry_that_says_nothing(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """It accepts the connection. `base read`, `image` on it and into it, and `lock` end, and say after what time."""
@@ -272,8 +301,9 @@ def test_a_registry_that_says_nothing(machine: Machine, monkeypatch: pytest.Monk
             assert time.monotonic() - begun < WHOLE + MARGIN
 
 
+@pytest.mark.parametrize("carried", [False, True])
 def test_a_steady_peer_outlasts_the_limit_of_a_page_where_it_sends_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    carried: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = bytes(400_000)
 
@@ -285,7 +315,14 @@ def test_a_steady_peer_outlasts_the_limit_of_a_page_where_it_sends_a_file(
         raise OSError
 
     limited(monkeypatch, limits.Limits(whole_seconds=0.4, first_seconds=0.4, bytes_per_second=1_000))
+    for name, value in {"WHOLE": 0.4, "FIRST": 0.4, "RATE": 1_000}.items():
+        monkeypatch.setattr(fetch_variants, name, value)
     with peer(steady) as place:
+        if carried:
+            with pytest.raises(Refused, match="other bytes"):
+                variant_file(tmp_path, f"http://{place}")
+            assert (tmp_path / "part").read_bytes() == body
+            return
         assert fetcher(tmp_path).digest(f"http://{place}/x.whl")[1] == len(body)
 
 

@@ -1,7 +1,8 @@
 """Registries that lie: of digests, sizes and types, without end, in a circle, or of where a login belongs.
 
 Each is asked by `base read`, with a login of Docker's for it, and refused by its address or the image's name within
-seconds. What another host is asked has no login."""
+seconds. What another host is asked has no login, but for the realm that a registry names: so GitLab and Docker have it,
+and a registry can ask for the login itself."""
 
 import base64
 import hashlib
@@ -217,6 +218,23 @@ LIES: Mapping[str, Callable[[Liar, str], Answer | None]] = {
         else (401, {"WWW-Authenticate": f'Bearer realm="http://{liar.host}/token"'}, b"")
     ),
     "a scheme that isn't one": only("", challenge("Negotiate abc")),
+    "a token that is a number": lambda liar, path: (
+        (200, {}, b'{"token": 1e999}')
+        if "/token" in path
+        else (401, {"WWW-Authenticate": f'Bearer realm="http://{liar.host}/token"'}, b"")
+    ),
+    "a host that looks like it": only("", moved("http://{host}@{elsewhere}/x")),
+    "a place without a scheme": only("", moved("//{elsewhere}/x")),
+    "a place with backslashes": only("", moved("http:\\\\{elsewhere}\\x")),
+    "a place of another port": only("", moved("http://127.0.0.1:99999/x")),
+    "a place that is empty": only("", moved("")),
+    "not changed": only("", lambda liar: (304, {}, b"")),
+    "a part of a manifest": only("/manifests/", lambda liar: (206, {"Content-Range": "bytes 0-9/999"}, OTHER)),
+    "a part of a blob": only("/blobs/", lambda liar: (206, {"Content-Range": "bytes 5-9/10"}, b"parts")),
+    "a header's digest of others": only(
+        "/manifests/",
+        lambda liar: (200, {"Content-Type": MANIFEST, "Docker-Content-Digest": "sha256:" + "1" * 64}, OTHER),
+    ),
     "a challenge of many": only("", challenge('Bearer realm="' + "x" * 20_000 + '"')),
 }
 
@@ -286,6 +304,40 @@ DOCUMENTS: Mapping[str, Callable[[Liar], str]] = {
     "layers without number": lambda liar: manifest_of(liar, layers=liar.manifest["layers"] * 5_000),
     "a huge configuration": lambda liar: with_config(liar, size=1 << 40),
     "a configuration of another size": lambda liar: with_config(liar, size=3),
+    "a layer whose size is true": lambda liar: with_layer(liar, size=True),
+    "a layer whose size is a half": lambda liar: with_layer(liar, size=0.5),
+    "a layer in capitals": lambda liar: with_layer(liar, digest=liar.manifest["layers"][0]["digest"].upper()),
+    "a layer of too short a digest": lambda liar: with_layer(liar, digest=liar.manifest["layers"][0]["digest"][:-1]),
+    "a layer with an address for a digest": lambda liar: with_layer(liar, digest=f"sha256:{'0' * 64}?x=http://h/"),
+    "a layer with a line's end in its digest": lambda liar: with_layer(
+        liar, digest=liar.manifest["layers"][0]["digest"] + "\n"
+    ),
+    "a layer without a kind": lambda liar: with_layer(liar, mediaType=None),
+    "no layers": lambda liar: manifest_of(liar, layers=[]),
+    "layers that are nothing": lambda liar: manifest_of(liar, layers=None),
+    "a manifest of the first kind": lambda liar: liar.document(
+        {"schemaVersion": 1, "fsLayers": [{"blobSum": liar.manifest["layers"][0]["digest"]}], "history": []},
+        "application/vnd.docker.distribution.manifest.v1+json",
+    ),
+    "an index that lies of a size": lambda liar: liar.document(
+        {"manifests": [{"mediaType": MANIFEST, "digest": manifest_of(liar), "size": 1}]}, INDEX
+    ),
+    "an index of odd platforms": lambda liar: liar.document(
+        {"manifests": [{"mediaType": MANIFEST, "digest": manifest_of(liar), "size": 9, "platform": [1]}]}, INDEX
+    ),
+    "an index of other machines": lambda liar: liar.document(
+        {
+            "manifests": [
+                {
+                    "mediaType": MANIFEST,
+                    "digest": manifest_of(liar),
+                    "size": 9,
+                    "platform": {"os": "plan9", "architecture": "mips"},
+                }
+            ]
+        },
+        INDEX,
+    ),
     "a configuration that is the layer": lambda liar: manifest_of(
         liar, config={**liar.manifest["layers"][0], "mediaType": CONFIG}
     ),

@@ -178,8 +178,12 @@ def _dependency_lines(of: _Targets) -> Iterator[str]:
     yield ""
     yield "# One extra a target: `uv sync --extra NAME`."
     yield "[project.optional-dependencies]"
+    differing: dict[str, list[str]] = {}
+    for name, of_targets in _differing(of).items():
+        for target_name, version in of_targets.items():
+            differing.setdefault(target_name, []).append(f"{name}=={version}")
     for target in of.all:
-        pins = [f"{name}=={found[target.name]}" for name, found in _differing(of).items() if target.name in found]
+        pins = differing.get(target.name)
         lines = [string(line) for text in intent.requirements_of(target) for line in of.with_markers(text, [target])]
         if pins:
             lines += ["# the lock's pins that other targets have other versions of"]
@@ -216,11 +220,14 @@ def _bounds(of: _Targets) -> Iterator[str]:
     ]
     lines.append("# the lock's pins: without these uv chooses anew")
     in_extras = _differing(of) if of.apart else {}
+    by_name = {target.name: target for target in of.all}
     for name, found in intent.versions(of.all).items():
-        if name in of.provided.kept_out:
+        if name in of.provided.kept_out or name in in_extras:
             continue
-        for version in dict.fromkeys(() if name in in_extras else found.values()):
-            own = [target for target in of.all if found.get(target.name) == version]
+        by_version: dict[str, list[LockedTarget]] = {}
+        for target_name, version in found.items():
+            by_version.setdefault(version, []).append(by_name[target_name])
+        for version, own in by_version.items():
             lines += map(string, of.with_markers(f"{name}=={version}", own))
     yield from array("constraint-dependencies", lines)
     lines = []

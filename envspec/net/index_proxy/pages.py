@@ -45,7 +45,7 @@ _FORMAT = "11"
 
 
 class Upstream(Struct, frozen=True, dict=True):
-    """An index behind the proxy.
+    """An index behind the proxy, or several behind one root.
 
     url           its address, with the user's credentials if they are in it; empty for an index without a page
     allowed       names that may be built from source
@@ -60,6 +60,7 @@ class Upstream(Struct, frozen=True, dict=True):
                   for all
     glibc         of the target, where uv has no name for it
     named         an index of the spec's own: where its page has no upload times, none of its files counts as new
+    parts         the indexes behind one root, each with packages of its own: uv asks each root for each package
     """
 
     url: str
@@ -74,6 +75,7 @@ class Upstream(Struct, frozen=True, dict=True):
     machine: TargetMachine | None = None
     glibc: Glibc | None = None
     named: bool = False
+    parts: tuple[Upstream, ...] = ()
 
     @cached_property
     def root(self) -> str:
@@ -92,12 +94,21 @@ class Upstream(Struct, frozen=True, dict=True):
             names = (*names, repr(self.glibc))
         if self.named:
             names = (*names, "named")
+        names = (*names, *(part.root for part in self.parts))
         return "i-" + hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
     @property
     def local(self) -> bool:
         """Return whether it is a folder of this machine, which is read as it is now, offline too."""
-        return local_path(self.url) is not None
+        return local_path(self.url) is not None or any(part.local for part in self.parts)
+
+    @cached_property
+    def _by_package(self) -> Mapping[str, Upstream]:
+        return {name: part for part in self.parts for name in part.only or ()}
+
+    def of(self, project: str) -> Upstream:
+        """Give the index that a project comes from; itself if it is none of several."""
+        return self._by_package.get(project, self)
 
     def serves(self, project: str) -> bool:
         return project not in self.without and (self.only is None or project in self.only)

@@ -190,9 +190,13 @@ class IndexProxy:
             address = parse(_below_root(match[1]))
             return match[0] if address is None else address.url
 
+        def page(match: re.Match[str]) -> str:
+            upstream, below = self.roots.get(match[1]), match[2] or ""
+            url = upstream.of(below.strip("/")).url if upstream else ""
+            return redact(url.rstrip("/")) + below if url else match[0]
+
         text = re.sub(re.escape(self.base) + r"/([^\s`()]+)", own, text)
-        for root, upstream in self.roots.items():
-            text = text.replace(f"{self.base}/{root}", redact(upstream.url.rstrip("/")))
+        text = re.sub(re.escape(self.base) + r"/([^\s/`()]+)(/[^\s/`()]*)?", page, text)
         return text.replace(self.base, "the index proxy")
 
 
@@ -237,6 +241,7 @@ class _Handler(BaseHTTPRequestHandler):
         pages = self.proxy.pages
         if len(parts) != 2 or pages is None:
             return self._reply(404, b"no such page", "text/plain")
+        upstream = upstream.of(parts[1])
         shown = pages.show(upstream, parts[1], self.headers.get("If-None-Match"))
         lasts = shown.lasts and not upstream.local
         self._reply(shown.status, shown.body, _JSON, etag=shown.etag, age=600 if lasts else 0)

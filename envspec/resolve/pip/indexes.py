@@ -88,13 +88,20 @@ class UvIndexes(Struct, frozen=True):
         return [*ordered, UvIndex("pypi", proxy.index(usual), default=True, cacheable=not usual.local)]
 
     def _of_the_spec(self, request: Request, proxy: IndexProxy) -> list[UvIndex]:
-        """List the spec's own indexes, which stand before all others. None is one that uv must be told of: such an
-        index counts only for what the project itself requires here, and of what a package leads to uv would look at
-        PyPI's release, or have it built."""
+        """Give the spec's own indexes, which stand before all others, as one, and those that are folders as another: uv
+        asks each for every package. None is one that uv must be told of: such an index counts only for what the project
+        itself requires here, and of what a package leads to uv would look at PyPI's release, or have it built."""
+        own = [self._upstream_of(request, source) for source in sorted({source for _, source in request.sources})]
+        joined = (_join([one for one in own if one.local is local], request) for local in (False, True))
         return [
-            UvIndex(f"own-{number}", proxy.index(own), cacheable=not own.local, packages=own.only or frozenset())
-            for number, source in enumerate(sorted({source for _, source in request.sources}))
-            for own in (self._upstream_of(request, source),)
+            UvIndex(
+                "own-folders" if one.local else "own",
+                proxy.index(one),
+                cacheable=not one.local,
+                packages=one.only or frozenset(),
+            )
+            for one in joined
+            if one is not None
         ]
 
     def _upstream_of(self, request: Request, index: str) -> Upstream:
@@ -244,3 +251,11 @@ def _own(url: str, request: Request) -> Upstream:
     """Give an index with what a request says of sources."""
     allowed, unfit = frozenset(request.allow_source), frozenset(request.unfit)
     return Upstream(url, allowed, unfit, request.metadata, glibc=request.unlisted_glibc)
+
+
+def _join(upstreams: Sequence[Upstream], request: Request) -> Upstream | None:
+    """Put indexes that have packages of their own each behind one root."""
+    if len(upstreams) < 2:
+        return next(iter(upstreams), None)
+    only = frozenset[str]().union(*(one.only or () for one in upstreams))
+    return replace(_own("", request), corrections=request.corrections.only(only), only=only, parts=tuple(upstreams))
