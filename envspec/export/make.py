@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from envspec.base.errors import InputError, Place
 from envspec.export import compat, images, nvcc
-from envspec.export.carried import build_scripts, carried_files, carried_names, carried_sources
+from envspec.export.carried import carried_files, carried_names, carried_sources
 from envspec.export.environment import (
     build_names,
     build_variables,
@@ -25,6 +25,7 @@ from envspec.export.environment import (
 from envspec.export.images import CODE_SERVER, reference
 from envspec.export.pip_steps import Run, build_steps, local_indexes, pip_steps, project_steps, share_out, with_row
 from envspec.export.plan import (
+    BUILD_SCRIPT,
     CHECK,
     FETCH_VARIANTS,
     SLICE,
@@ -233,7 +234,7 @@ def _in_context(plan: Plan) -> Plan:
         return replace(step, requirements=requirements, built_with=step.built_with and own + step.built_with)
 
     every = carried_files()
-    own_carried = {name: every[name] for name in (*plan.carries, *build_scripts())}
+    own_carried = {name: every[name] for name in (*plan.carries, BUILD_SCRIPT)}
     carried = carried_sources(every if plan.shares else own_carried)
     files = {own + path: text for path, text in plan.files.items()}
     files |= {plan.carried_file(path): text for path, text in carried.items()}

@@ -6,9 +6,7 @@ and the runtime that extensions are linked with: the other libraries are the whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from envspec.export.plan import Borrowed, ImageReference, Plan
+from envspec.export.plan import Borrowed, ImageReference
 from envspec.lock.model import LockedTarget
 from envspec.spec.model import Spec
 
@@ -36,12 +34,3 @@ def borrow(cuda: str, platform: str, image: ImageReference) -> Borrowed:
     # the names by which builds look for the headers and the runtime
     names = {"include": "include", "lib64": "lib"}
     return Borrowed(NAME, image, copies, tuple((f"{FOLDER}/{one}", f"{of}/{folder}") for one, folder in names.items()))
-
-
-def links(plan: Plan) -> Iterator[str]:
-    """Make the shell commands for the further names of what the image takes of the toolkit."""
-    links = [link for one in plan.toolkit for link in one.links]
-    if links:
-        yield f"mkdir -p {FOLDER}"
-    for name, target in links:
-        yield f"ln -sfn {target} {name}"

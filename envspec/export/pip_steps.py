@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import posixpath
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -34,15 +34,6 @@ def layer_of(pin: Pin) -> str:
     if pin.kind == "conda":
         return "conda"
     return (stack_of(pin.name) or "rest") if pin.is_wheel else "source"
-
-
-def fetch_words(
-    step: PipStep, python: str, program: str, folder: str, uv: str, quote: Callable[[str], str]
-) -> list[str]:
-    """List the words of the command, each name quoted as the recipe wants it. uv's options for the step's index come
-    behind them."""
-    files = [f"{quote(one.file)} {one.sha256} {one.size or 0}" for one in step.variants]
-    return [f"{python} -I {program} {folder}", *files, f"-- {uv}"]
 
 
 _PYTORCH = "pytorch/"

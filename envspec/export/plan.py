@@ -77,8 +77,8 @@ CHECK = "check"
 """The folder of the smoke check in what is built, which `python -I` runs."""
 CHECK_ARCHIVE = "envspec-check.pyz"
 """The smoke check among the sources of what is built, which unpack it: a zipapp, which `python -I` runs too."""
-BUILD_SCRIPTS = "build"
-"""The folder of the shell scripts among the carried files that builds of images run; no image keeps them."""
+BUILD_SCRIPT = "build.sh"
+"""The shell script among the carried files with the steps of builds of images; no image keeps it."""
 REQUIREMENTS = "requirements"
 """The folder of the requirements, in a spec's folder and among the carried files: a file for each group of packages and
 each set of targets that has them."""
@@ -482,8 +482,7 @@ _OWNER = re.compile(
 
 def heading(plan: Plan | SpecPlan, usage: Iterable[str] = ()) -> list[str]:
     """Render the lines without comment signs. They are safe in any comment: names and versions, no user's text."""
-    told = list(usage)
-    return [MARK, _what(plan), *(["", *told] if told else [])]
+    return [MARK, _what(plan), *usage]
 
 
 def _what(plan: Plan | SpecPlan) -> str:

@@ -44,6 +44,23 @@ def dockerfile(text: str) -> str:
     return '"' + re.sub(r'([\\"$])', r"\\\1", text) + '"'
 
 
+def definition_word(text: str) -> str:
+    """Quote a word of a shell script of an Apptainer definition so that none of its lines begins a section or a stage,
+    and without `{{`."""
+    quoted = re.sub(r"\{(?=\{)", "{''", shell(text).replace("\r", "\r''").replace("\n", "\n''"))
+    return f"'{quoted}'" if quoted.startswith("%") else quoted
+
+
+def definition_text(text: str) -> str:
+    """Make a line of text safe for an Apptainer definition's sections that are read verbatim."""
+    return re.sub(r"\{(?=\{)", "{ ", comment(" ".join(text.split()))).lstrip("%# ")
+
+
+def exports(variables: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Set variables for all programs of a script that follow, some on a line."""
+    return (f"export {line}" for line in fill(f"{name}={definition_word(value)}" for name, value in variables))
+
+
 def lua(text: str) -> str:
     """Write a Lua string in double quotes; characters that aren't printable ASCII are written byte by byte."""
     out = []

@@ -15,8 +15,8 @@ from envspec.base.redact import without_credentials
 from envspec.configuration.settings import Settings, split_credentials
 from envspec.configuration.user_config import PROXY_VARIABLES, SlurmSite, apt_mirrors as mirrors_of_apt
 from envspec.export import apt_mirrors
-from envspec.export.apptainer_scripts import word
 from envspec.export.dockerfile_steps import index_argument
+from envspec.export.quote import definition_word
 from envspec.facts import compute_capability as cc
 from envspec.facts.gpus import find, nearest
 from envspec.net.connections import index_fetcher
@@ -141,10 +141,13 @@ def images_of(definition: str) -> tuple[str, ...]:
 
 
 def words_here(indexes: Iterable[OwnIndex], settings: Settings) -> dict[str, str]:
-    """Give the words by which a definition names a spec's own indexes that have a mirror here → the words for those.
-    A space stands on both sides, so that no longer address is taken for one."""
-    found = ((url, index_here(name, url, settings, flat=flat)) for name, url, flat in indexes)
-    return {f" {word(url)} ": f" {word(here)} " for url, here in found if here != url}
+    """Give the lines in which a definition has a spec's own indexes that have a mirror here → the lines for those."""
+    found = ((index_argument(name), url, index_here(name, url, settings, flat=flat)) for name, url, flat in indexes)
+    return {
+        f" {name}={definition_word(url)}\n": f" {name}={definition_word(here)}\n"
+        for name, url, here in found
+        if here != url
+    }
 
 
 def definition_here(definition: str, settings: Settings, indexes: Iterable[OwnIndex] = ()) -> str:

@@ -1,6 +1,5 @@
 -- Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 -- mm-v2.9, targets cpu, cu126-volta, cu128-ampere, cu128-blackwell, cu128-hopper, cu130-hopper.
---
 -- envspec install SPEC --target cpu --prefix "${ENVSPEC_ENVS:-$HOME/envs}/mm-v2.9-cpu"
 -- mkdir -p MODULES/mm-v2.9 && ln -s "$PWD/modulefile.lua" MODULES/mm-v2.9/cpu.lua
 -- SPEC and MODULES, a folder of MODULEPATH, are yours. The link's name says which target it loads. ENVSPEC_ENVS
