@@ -111,12 +111,38 @@ def files(pairs: Iterable[tuple[str, str]]) -> str:
     return script(f"{name(source)} {name(place)}" for source, place in pairs)
 
 
+def lines(texts: Iterable[str]) -> str:
+    """Write lines of a shell of envspec's own."""
+    return "\n".join(texts)
+
+
+def shell_words(texts: Iterable[str]) -> str:
+    """Write paths, which may begin with a variable of the shell."""
+    return " ".join(f'"{text[0]}{name(text[1:])}"' if text.startswith("$") else name(text) for text in texts)
+
+
+def case(patterns: Iterable[str]) -> str:
+    """Write the names of variables as a pattern of a `case`, on as few lines as it takes."""
+    return " \\\n    ".join(quote.fill((f"{name(one)} |" for one in patterns), 100)).removesuffix(" |") + ")"
+
+
+def patterns(globs: Iterable[str]) -> str:
+    """Write the names of variables as regular expressions, words of a list."""
+    return script(quote.fill(quote.shell(name(one.replace("?", "")) and one.replace("*", ".*")) for one in globs))
+
+
+def option(text: str) -> str:
+    """Check that an option of sbatch is one line. The spec's reader has checked the rest of it."""
+    return quote.one_line(text, "an option of sbatch")
+
+
 def labels(values: Mapping[str, str]) -> str:
     """Write the lines of `%labels`."""
     return script(f"{name(key)} {quote.definition_text(value)}" for key, value in values.items())
 
 
 FILTERS = {
+    "case": case,
     "command": command,
     "commands": commands,
     "comment": quote.comment,
@@ -127,8 +153,13 @@ FILTERS = {
     "image": lambda text: quote.one_line(text, "a header"),
     "json": lambda value: json.dumps(list(value)),
     "labels": labels,
+    "lines": lines,
     "name": name,
     "names": names,
+    "option": option,
+    "patterns": patterns,
+    "sentence": lambda texts: ", ".join(map(name, texts)),
+    "shell_words": shell_words,
     "number": lambda value: str(int(value)),
     "pairs": pairs,
     "run": run,

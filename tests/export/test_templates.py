@@ -32,6 +32,7 @@ def test_the_templates_are_known() -> None:
     assert [
         *(f"apptainer{part}.j2" for part in ("", "_end", "_environment", "_offline", "_on_base")),
         *(f"dockerfile{part}.j2" for part in ("", "_install", "_on_base")),
+        "job.sbatch.j2",
     ] == TEMPLATES
 
 
