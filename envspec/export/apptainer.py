@@ -90,7 +90,7 @@ def _usage(plan: Plan) -> Iterator[str]:
 
 def _online(plan: Plan) -> str:
     tools = [("uv", plan.uv), *([("micromamba", plan.micromamba)] if plan.micromamba else [])]
-    stages = [*tools, *((one.name, one.image) for one in plan.borrowed)]
+    stages = [*tools, *((source.name, source.image) for source in plan.borrowed)]
     return template.render(
         "apptainer.j2",
         plan=plan,
@@ -199,7 +199,7 @@ def render_in_bundle(plan: Plan, parts: Iterable[str], base: str, digest: str) -
 
 def _offline(plan: Plan) -> str:
     needs = [name for name in plan.debian if name not in (INIT, "ca-certificates")]
-    needs += [path for one in plan.borrowed for _, path in one.copies]
+    needs += [path for source in plan.borrowed for _, path in source.copies]
     python = "micromamba" if plan.explicit else "" if plan.build else f"Python {plan.python} with its module venv"
     has = ", ".join(filter(None, [python, *needs]))
     beside = f"{plan.own}{plan.target}/"
@@ -238,7 +238,7 @@ def _wrap(line: str) -> Iterator[str]:
 
 def _at_end(plan: Plan) -> dict[str, Any]:
     """Give the values of what every definition ends with."""
-    links = [(name, target) for one in plan.toolkit for name, target in one.links]
+    links = [(name, target) for source in plan.toolkit for name, target in source.links]
     return {
         "links": [run_step("links", *_split(name), target) for name, target in links],
         "libcuda": plan.is_cuda and plan.torch and numbers_in(plan.torch) < (2, 2),

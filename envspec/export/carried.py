@@ -73,8 +73,8 @@ def carried_files() -> Mapping[str, str]:
     """Give all carried files, by path."""
     services = sorted(f"{_SERVICES}{path.name}" for path in (_CARRIED / _SERVICES).glob("*.sh"))
     names = (*OF_ALL, BUILD_SCRIPT, ENVIRONMENT_FILE, FETCH_VARIANTS, *services)
-    found = {name: (_CARRIED / name).read_text(encoding="utf-8") for name in names}
-    return MappingProxyType({**found, **check_files()})
+    files = {name: (_CARRIED / name).read_text(encoding="utf-8") for name in names}
+    return MappingProxyType({**files, **check_files()})
 
 
 def carried_names(scripts: Collection[str]) -> Iterator[str]:
@@ -115,14 +115,16 @@ def _pack(files: Iterable[tuple[str, str]]) -> str:
 
 def differing_entries(archive: str, other: str) -> tuple[str, ...]:
     """Name the files in which two zipapps differ, by their lists of contents alone: nothing is unpacked."""
-    entries, others = _entries(archive), _entries(other)
-    return tuple(sorted({path for path, _ in entries ^ others}))
+    entries, other_entries = _entries(archive), _entries(other)
+    return tuple(sorted({path for path, _ in entries ^ other_entries}))
 
 
 def _entries(archive: str) -> frozenset[tuple[str, tuple[int, int, int]]]:
     """List a zipapp's files by size and checksum. There are none in what is no zipapp."""
     try:
         with ZipFile(io.BytesIO(encode(archive))) as opened:
-            return frozenset((one.filename, (one.file_size, one.CRC, one.compress_type)) for one in opened.infolist())
+            return frozenset(
+                (member.filename, (member.file_size, member.CRC, member.compress_type)) for member in opened.infolist()
+            )
     except (BadZipFile, NotImplementedError, ValueError, OverflowError, EOFError):
         return frozenset()

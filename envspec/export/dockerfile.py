@@ -78,25 +78,25 @@ def render(plan: Plan) -> dict[str, str]:
     else:
         text = on_base.dockerfile(plan)
     below = "*/" if plan.shares else ""
-    kept = "".join(f"!{path}\n" for path in (plan.carried_folder, f"{below}{REQUIREMENTS}", f"{below}*/{SLICE}"))
+    exceptions = "".join(f"!{path}\n" for path in (plan.carried_folder, f"{below}{REQUIREMENTS}", f"{below}*/{SLICE}"))
     return {
         f"{plan.target}/{FILE}": template.fold(text),
-        f"../{IGNORE}" if plan.shares else IGNORE: f"# {MARK}\n*\n{kept}",
+        f"../{IGNORE}" if plan.shares else IGNORE: f"# {MARK}\n*\n{exceptions}",
     }
 
 
 def _usage(plan: Plan) -> Iterator[str]:
     yield plan.above
-    contexts = [f"{one.context}={shell(one.folder or 'FOLDER')}" for one in plan.local_indexes]
+    contexts = [f"{index.context}={shell(index.folder or 'FOLDER')}" for index in plan.local_indexes]
     if plan.project:
         contexts.insert(0, f"{CONTEXT}={shell(plan.project.folder or 'FOLDER')}")
     words = ["docker buildx build", f"--build-arg SOURCE_DATE_EPOCH={plan.epoch}", f"--platform {plan.oci_platform}"]
-    words += [f"--build-context {one}" for one in contexts]
+    words += [f"--build-context {line}" for line in contexts]
     if plan.explicit:
         words.append(f"--build-arg {CHANNEL_HOST}=host.of.your.channels")
     yield from _broken([*words, f"-f {plan.own}{plan.target}/{FILE} -t {plan.image} ."])
     gpus = ["--gpus all"] if plan.is_cuda else []
-    ports = [f"-p {one.mapping}" for one in plan.services]
+    ports = [f"-p {service.mapping}" for service in plan.services]
     run = ["docker run --rm -it", *gpus, f"--shm-size {plan.shm}", *ports, f'-v "$PWD:{WORKSPACE}" {plan.image}']
     yield from _broken(run)
     secrets = ["--secret id=uv,src=FILE", f"id={apt_mirrors.FILE}", *["id=netrc"] * plan.takes_netrc]
@@ -126,7 +126,7 @@ def _values(plan: Plan) -> dict[str, Any]:
         "conda": plan.explicit and (_CONDA_MOUNTS, [run_step("conda", "conda", in_layers(plan.explicit))]),
         "python": (UV_MOUNTS, [python_words(plan, "python")]),
         "fetched": _fetch_stage(plan),
-        "groups": [_group(plan, one) for one in (*_BELOW_SOURCES, "rest") if _has(plan, one)],
+        "groups": [_group(plan, group) for group in (*_BELOW_SOURCES, "rest") if _has(plan, group)],
         "compiling": plan.compiling and _compiling(plan, plan.compiling),
         "requirements": f"{plan.own}{REQUIREMENTS}",
         "carried": ((), [run_step("carried", "carried", "/opt/env/bin/python", *further_names(plan))]),
@@ -135,7 +135,7 @@ def _values(plan: Plan) -> dict[str, Any]:
         "layers": [(layer, _MADE_BY.get(layer, layer)) for layer in ALL_LAYERS if _has(plan, layer)],
         "variables": image_variables(plan),
         "labels": recipe_labels(plan),
-        "ports": [str(one.port) for one in plan.services],
+        "ports": [str(service.port) for service in plan.services],
         "times": [
             f"--interval={check.interval}s",
             f"--timeout={check.timeout}s",
@@ -157,13 +157,18 @@ def _images(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "MICROMAMBA_IMAGE", plan.micromamba.pinned
     if plan.compiling and plan.compiling.image != plan.base:
         yield "COMPILER_IMAGE", plan.compiling.image.pinned
-    for one in plan.borrowed:
-        yield f"{one.name.upper().replace('-', '_')}_IMAGE", one.image.pinned
+    for source in plan.borrowed:
+        yield f"{source.name.upper().replace('-', '_')}_IMAGE", source.image.pinned
 
 
 def _has(plan: Plan, layer: str) -> bool:
-    there = {"python": not plan.explicit, "conda": bool(plan.explicit), "project": bool(plan.project), "carried": True}
-    return there[layer] if layer in there else any(step.group == layer for step in plan.pip)
+    present = {
+        "python": not plan.explicit,
+        "conda": bool(plan.explicit),
+        "project": bool(plan.project),
+        "carried": True,
+    }
+    return present[layer] if layer in present else any(step.group == layer for step in plan.pip)
 
 
 def _install_step(steps: Iterable[PipStep], layer: str) -> dict[str, Any]:
@@ -210,7 +215,7 @@ def _compiling(plan: Plan, compiling: Compiling) -> dict[str, Any]:
         "what": f"{'Compiles' if compiling.sees else 'Builds'} {what}",
         "apt": ([MIRRORS_SECRET], [debian_words(plan, compiling.apt, headers=True, dated=own)]),
         "python": (UV_MOUNTS, [python_words(plan, "-")]),
-        "below": [one for one in _BELOW_SOURCES if compiling.sees and _has(plan, one)],
+        "below": [layer for layer in _BELOW_SOURCES if compiling.sees and _has(plan, layer)],
         "stages": [wheels, built],
         "env": compiling.env,
     }
@@ -220,13 +225,13 @@ def _system(plan: Plan) -> dict[str, _Run]:
     """Make the image's own RUNs: Debian's packages that every image of the kind has, then the spec's and the user."""
     at, see = _TOOLS, f"--mount=from=python,source={LAYERS},target={_TOOLS}"
     more = [debian_words(plan, plan.spec_apt, headers=False, at=at)] if plan.spec_apt else []
-    links = [(name, target) for one in plan.toolkit for name, target in one.links]
+    links = [(name, target) for source in plan.toolkit for name, target in source.links]
     for folder in sorted({name.rpartition("/")[0] for name, _ in links}):
         own = [(name.rpartition("/")[2], target) for name, target in links if name.startswith(f"{folder}/")]
         more.append(run_step("links", folder, *(word for pair in own for word in pair), at=at))
     digest = f"build={build_digest()}"
-    first, *others = [*more, run_step("user", plan.user, at=at)]
+    first, *later = [*more, run_step("user", plan.user, at=at)]
     return {
         "tools": ([see, MIRRORS_SECRET], [(digest, *debian_words(plan, plan.apt, headers=bool(plan.torch), at=at))]),
-        "own": ([see, *([MIRRORS_SECRET] if plan.spec_apt else [])], [(digest, *first), *others]),
+        "own": ([see, *([MIRRORS_SECRET] if plan.spec_apt else [])], [(digest, *first), *later]),
     }

@@ -47,7 +47,7 @@ def install(step: PipStep, layer: str, *, compiles: bool = False, at: str = LAYE
 
 def fetch(step: PipStep) -> Command:
     """List the words of a run that fetches the wheels of variants."""
-    files = (word for one in step.variants for word in (one.file, one.sha256, str(one.size or 0)))
+    files = (word for file in step.variants for word in (file.file, file.sha256, str(file.size or 0)))
     return run_step("fetch", *index_words(step), "--", *files)
 
 
@@ -109,7 +109,7 @@ def index_argument(index: str) -> str:
 
 def uv_mounts(steps: Sequence[PipStep]) -> list[str]:
     """List what runs of uv see of steps: the wheels of variants, indexes that are folders, and logins."""
-    given = [f"--mount=type=bind,from={WHEELS},target={_WHEELS_AT}"] if any(one.variants for one in steps) else []
+    given = [f"--mount=type=bind,from={WHEELS},target={_WHEELS_AT}"] if any(entry.variants for entry in steps) else []
     local = sorted({step.index for step in steps if step.index and step.local})
     given += [f"--mount=type=bind,from=index-{index},target={_INDEX_AT}{index}" for index in local]
     return given + ([NETRC_SECRET] if any(step.url for step in steps) else [])

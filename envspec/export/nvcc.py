@@ -28,9 +28,11 @@ def variables(spec: Spec) -> dict[str, str]:
 
 def borrow(cuda: str, platform: str, image: ImageReference) -> Borrowed:
     """Give what an image takes from NVIDIA's -devel image of a CUDA version."""
-    there, of = f"{FOLDER}-{cuda}", f"targets/{_FOLDERS[platform]}"
+    toolkit, of = f"{FOLDER}-{cuda}", f"targets/{_FOLDERS[platform]}"
     paths = {"bin": "bin", "nvvm": "nvvm", f"{of}/include": f"{of}/include", f"{of}/lib/libcuda*": f"{of}/lib/"}
-    copies = tuple((f"{there}/{one}", f"{FOLDER}/{here}") for one, here in paths.items())
+    copies = tuple((f"{toolkit}/{path}", f"{FOLDER}/{here}") for path, here in paths.items())
     # the names by which builds look for the headers and the runtime
     names = {"include": "include", "lib64": "lib"}
-    return Borrowed(NAME, image, copies, tuple((f"{FOLDER}/{one}", f"{of}/{folder}") for one, folder in names.items()))
+    return Borrowed(
+        NAME, image, copies, tuple((f"{FOLDER}/{name}", f"{of}/{folder}") for name, folder in names.items())
+    )

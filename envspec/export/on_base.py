@@ -39,8 +39,8 @@ _TOOLS = "/run/uv"
 
 def refuse_unknown(plan: Plan) -> OnBase:
     """Give the base of a target that has one. Raises InputError for what recipes on a base don't know yet."""
-    for found, what in ((plan.project, "the spec's own project"), (plan.has_variants, "variants of wheels")):
-        if found:
+    for present, what in ((plan.project, "the spec's own project"), (plan.has_variants, "variants of wheels")):
+        if present:
             raise InputError(
                 f"{plan.target}: recipes on a base don't know {what} yet", hint="install the environment on a prefix"
             )
@@ -55,7 +55,9 @@ def dockerfile(plan: Plan) -> str:
         hint = "export its Apptainer definition: --format apptainer"
         raise InputError(f"{plan.target} comes on top of a {base.kind}, and a Dockerfile's base is an image", hint=hint)
     options = f"--build-arg SOURCE_DATE_EPOCH={plan.epoch} --platform {plan.oci_platform}"
-    contexts = "".join(f" --build-context {one.context}={shell(one.folder or 'FOLDER')}" for one in plan.local_indexes)
+    contexts = "".join(
+        f" --build-context {index.context}={shell(index.folder or 'FOLDER')}" for index in plan.local_indexes
+    )
     usage = [
         plan.above,
         f"  docker buildx build {options}{contexts} \\",

@@ -27,7 +27,7 @@ def shell(text: str) -> str:
     return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
-def one_line(text: str, what: str) -> str:
+def check_line(text: str, what: str) -> str:
     """Check that a text is one line to every reader, and give it unchanged. Raises Unquotable."""
     _refuse_nul(text, what)
     if text.splitlines() not in ([], [text]):
@@ -40,7 +40,7 @@ def dockerfile(text: str) -> str:
 
     Raises Unquotable for a line end, which no Dockerfile value can hold.
     """
-    one_line(text, "a Dockerfile's value")
+    check_line(text, "a Dockerfile's value")
     return '"' + re.sub(r'([\\"$])', r"\\\1", text) + '"'
 
 

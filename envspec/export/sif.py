@@ -28,13 +28,13 @@ def environment_lines(plan: Plan) -> Iterator[str]:
     """Give the lines of a definition's `%environment`."""
     own, other = ("CONDA_PREFIX", "VIRTUAL_ENV") if plan.explicit else ("VIRTUAL_ENV", "CONDA_PREFIX")
     # the network is the host's, where a user has no such port
-    of_root = [("SSH_PORT", str(one.port)) for one in plan.services if one.published]
+    of_root = [("SSH_PORT", str(service.port)) for service in plan.services if service.published]
     compilers = " CC=gcc CXX=g++" if "g++" in plan.debian else ""
     # Apptainer hands on what the caller has, but for what is set here; an unset isn't heeded
     yield f'export PATH="{ENVIRONMENT}/bin:$PATH" {own}={ENVIRONMENT} {other}= LD_PRELOAD={compilers}'
     yield _EMPTY.format(_EMPTIED)
     yield from quote.exports(pair for pair in plan.env if pair not in of_root)
-    if any(one.name == compat.NAME for one in plan.toolkit):
+    if any(source.name == compat.NAME for source in plan.toolkit):
         yield from compat.choice(plan.driver_floor)
 
 

@@ -147,14 +147,14 @@ _BY_GRES = "gres"
 _WITHOUT = {_BY_GRES: "--gres=none"}
 
 
-def _gpu_options(asked: SlurmTable) -> tuple[str, ...]:
+def _gpu_options(table: SlurmTable) -> tuple[str, ...]:
     """Name the options of the spec's own that ask for GPUs, in one of Slurm's ways."""
-    given = (option.removeprefix("--").partition("=") for option in asked.options)
+    given = (option.removeprefix("--").partition("=") for option in table.options)
     return tuple(
         name
         for name, _, value in given
         if name in ("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task")
-        or (name == _BY_GRES and any(one.startswith("gpu") for one in value.split(",")))
+        or (name == _BY_GRES and any(resource.startswith("gpu") for resource in value.split(",")))
     )
 
 
@@ -194,30 +194,30 @@ def _job(plan: SpecPlan, kind: str) -> str:
     )
 
 
-def _passed_variables(asked: SlurmTable) -> tuple[str, ...]:
+def _passed_variables(table: SlurmTable) -> tuple[str, ...]:
     """List the caller's variables that get into containers."""
-    return (*PASSED, "ENVSPEC_LOCK", *(["ENVSPEC_CHECKPOINT"] if asked.signal else []), *asked.environment)
+    return (*PASSED, "ENVSPEC_LOCK", *(["ENVSPEC_CHECKPOINT"] if table.signal else []), *table.environment)
 
 
 def _options(plan: SpecPlan) -> list[str]:
     """List the options of sbatch: those of the spec's own last, so that they win."""
-    asked = plan.slurm
+    table = plan.slurm
     options = [f"--job-name={plan.spec}", "--nodes=1", "--ntasks-per-node=1"]
     if plan.is_cuda:
-        options += [] if _gpu_options(asked) else ["--gpus-per-node=1"]
-        options.append(f"--cpus-per-gpu={asked.cpus_per_gpu}")
+        options += [] if _gpu_options(table) else ["--gpus-per-node=1"]
+        options.append(f"--cpus-per-gpu={table.cpus_per_gpu}")
     else:
         options.append("--cpus-per-task=1")
-    options += [f"--time={asked.time}", "--output=%x-%j.out"]
+    options += [f"--time={table.time}", "--output=%x-%j.out"]
     given = {
-        "account": asked.account,
-        "partition": asked.partition,
-        "constraint": asked.constraint,
-        "mem": asked.memory,
+        "account": table.account,
+        "partition": table.partition,
+        "constraint": table.constraint,
+        "mem": table.memory,
         # to the script alone: torchrun would end by it
-        "signal": asked.signal and f"B:{asked.signal}",
+        "signal": table.signal and f"B:{table.signal}",
     }
     options += [f"--{name}={value}" for name, value in given.items() if value is not None]
     # one log, however often the job starts
-    options += ["--requeue", "--open-mode=append"] if asked.requeue else []
-    return [*options, *(["--no-kill"] if asked.min_nodes is not None else []), *asked.options]
+    options += ["--requeue", "--open-mode=append"] if table.requeue else []
+    return [*options, *(["--no-kill"] if table.min_nodes is not None else []), *table.options]

@@ -59,9 +59,9 @@ def command(words: Iterable[str]) -> str:
     return " ".join(map(word, words))
 
 
-def commands(several: Iterable[Command]) -> str:
+def commands(sequence: Iterable[Command]) -> str:
     """Write commands, one a line, that end with the first that fails."""
-    return " \\\n    && ".join(map(command, several))
+    return " \\\n    && ".join(map(command, sequence))
 
 
 def run(step: tuple[Iterable[str], Iterable[Command]]) -> str:
@@ -92,9 +92,9 @@ def script(lines: Iterable[str]) -> str:
     return "\n    ".join(lines)
 
 
-def steps(several: Iterable[Command]) -> str:
+def steps(sequence: Iterable[Command]) -> str:
     """Write commands, one a line, in a script of a definition: long ones go on in the next line."""
-    return script(" \\\n        ".join(quote.fill(map(_definition_word, words), 108)) for words in several)
+    return script(" \\\n        ".join(quote.fill(map(_definition_word, words), 108)) for words in sequence)
 
 
 def _definition_word(text: str) -> str:
@@ -123,17 +123,17 @@ def shell_words(texts: Iterable[str]) -> str:
 
 def case(patterns: Iterable[str]) -> str:
     """Write the names of variables as a pattern of a `case`, on as few lines as it takes."""
-    return " \\\n    ".join(quote.fill((f"{name(one)} |" for one in patterns), 100)).removesuffix(" |") + ")"
+    return " \\\n    ".join(quote.fill((f"{name(pattern)} |" for pattern in patterns), 100)).removesuffix(" |") + ")"
 
 
 def patterns(globs: Iterable[str]) -> str:
     """Write the names of variables as regular expressions, words of a list."""
-    return script(quote.fill(quote.shell(name(one.replace("?", "")) and one.replace("*", ".*")) for one in globs))
+    return script(quote.fill(quote.shell(name(glob.replace("?", "")) and glob.replace("*", ".*")) for glob in globs))
 
 
 def option(text: str) -> str:
     """Check that an option of sbatch is one line. The spec's reader has checked the rest of it."""
-    return quote.one_line(text, "an option of sbatch")
+    return quote.check_line(text, "an option of sbatch")
 
 
 def labels(values: Mapping[str, str]) -> str:
@@ -150,7 +150,7 @@ FILTERS = {
     "definition_word": quote.definition_word,
     "exports": exports,
     "files": files,
-    "image": lambda text: quote.one_line(text, "a header"),
+    "image": lambda text: quote.check_line(text, "a header"),
     "json": lambda value: json.dumps(list(value)),
     "labels": labels,
     "lines": lines,
