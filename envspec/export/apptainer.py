@@ -65,7 +65,8 @@ def _usage(plan: Plan) -> Iterator[str]:
     bound = f' --bind "{own.folder or "FOLDER"}:{PROJECT}:ro"' if own else ""
     yield plan.above
     definition = f"{plan.own}{plan.target}/{FILE}"
-    yield f"  apptainer build{bound} --notest {plan.title}.sif {definition}   # or singularity build"
+    build = f"  apptainer build{bound} --notest {plan.title}.sif {definition}"
+    yield f"{build}   # or singularity build" if len(build) < 90 else build
     yield f"  apptainer test{nv} {plan.title}.sif     # the smoke check{', on a machine with the GPU' if nv else ''}"
     yield f'  apptainer run{nv} --bind "$PWD:{WORKSPACE}" {plan.title}.sif python train.py'
     yield f"What is your own comes from a folder, by --bind FOLDER:{SETTINGS}, and stays out of the image:"
@@ -205,14 +206,14 @@ def _offline(plan: Plan) -> str:
     beside = f"{plan.own}{plan.target}/"
     usage = [
         "For machines without internet. Beside this file lie:",
-        *_wrap(f"  {BASE}        an image{f' with {has}' if has else ''}"),
-        f"  {BUNDLE}      envspec bundle SPEC --target {plan.target} -o {beside}{BUNDLE}",
+        *_wrap(BASE, f"an image{f' with {has}' if has else ''}"),
+        f"  {BUNDLE:<16}envspec bundle SPEC --target {plan.target} -o {beside}{BUNDLE}",
     ]
     built = plan.compiling if plan.compiling and plan.compiling.packages else None
     if built:
         tools = [name for name in built.apt if name != "ca-certificates"]
         tools += ["CUDA's compiler in /usr/local/cuda"] if "CUDA_HOME" in built.env else []
-        usage += _wrap(f"  {COMPILER}       {f'{python}, as in {BASE}, and ' if python else ''}{', '.join(tools)}")
+        usage += _wrap(COMPILER, f"{f'{python}, as in {BASE}, and ' if python else ''}{', '.join(tools)}")
     usage += [plan.above, f"  apptainer build --notest {plan.title}.sif {beside}{OFFLINE_FILE}"]
     return template.render(
         "apptainer_offline.j2",
@@ -231,9 +232,11 @@ def _offline(plan: Plan) -> str:
     )
 
 
-def _wrap(line: str) -> Iterator[str]:
-    """Break a line of the usage."""
-    return iter("\n                  ".join(fill(line.split(" "), 98)).split("\n"))
+def _wrap(file: str, text: str) -> Iterator[str]:
+    """Make the lines of the usage that say what a file is."""
+    first, *more = fill(text.split(), 98)
+    yield f"  {file:<16}{first}"
+    yield from (f"{'':<18}{line}" for line in more)
 
 
 def _at_end(plan: Plan) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def definition_text(text: str) -> str:
 
 def exports(variables: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Set variables for all programs of a script that follow, some on a line."""
-    return (f"export {line}" for line in fill(f"{name}={definition_word(value)}" for name, value in variables))
+    return (f"export {line}" for line in fill((f"{name}={definition_word(value)}" for name, value in variables), 104))
 
 
 def lua(text: str) -> str:
