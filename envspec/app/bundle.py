@@ -22,7 +22,7 @@ from envspec.base.scratch import scratch_folder
 from envspec.configuration.settings import load_settings
 from envspec.export import slurm
 from envspec.export.make import make_plan, make_spec_plan
-from envspec.export.plan import CARRIED_FOLDER, CHECK_ARCHIVE, encode
+from envspec.export.plan import BUILD_SCRIPT, CARRIED_FOLDER, CHECK_ARCHIVE, encode
 from envspec.image.build import copy_into_bundle
 from envspec.install.build import BuildRules
 from envspec.install.bundle import (
@@ -196,8 +196,8 @@ def _carried_files(
     refuse_secret_variables(spec, [target.name])
     plan = make_plan(spec, lock, target)
     carried = {f"{CARRIED_FOLDER}/{name}": text for name, text in plan.carried.items()}
-    # exports write these two into the folder of an unpacked bundle
-    written = {path: encode(plan.files[path]) for path in map(plan.carried_file, (CHECK_ARCHIVE, SUMS))}
+    # exports write these into the folder of an unpacked bundle
+    written = {path: encode(plan.files[path]) for path in map(plan.carried_file, (BUILD_SCRIPT, CHECK_ARCHIVE, SUMS))}
     pip = build_files(lock, held, rules) if plan.pip else {}
     if base := any_base(lock, target):
         return {**carried, **written, **pip, ON_BASE: base.for_installer}

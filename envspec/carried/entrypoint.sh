@@ -36,9 +36,9 @@ lead() {
     fi
 }
 
-# Caches need a HOME that can be written, which a read-only image or one without the caller's own lacks. A folder of this
-# user's alone, the same each time, so that what was compiled once is found again. And getpass, which torch's caches ask,
-# needs a name where passwd has none.
+# Caches need a HOME that can be written, which a read-only image or one without the caller's own lacks. A folder of
+# this user's alone, the same each time, so that what was compiled once is found again. And getpass, which torch's
+# caches ask, needs a name where passwd has none.
 settle() {
     if ! id -un >/dev/null 2>&1; then
         export USER="${USER:-uid_$(id -u)}" && export LOGNAME="${LOGNAME:-$USER}"
@@ -60,8 +60,8 @@ settle() {
     done
 }
 
-# What conda packages set when their environment is activated; then this script again. Their scripts are for bash and its
-# kin, and some are no POSIX shell at all; they don't mind unset names and failing lines.
+# What conda packages set when their environment is activated; then this script again. Their scripts are for bash and
+# its kin, and some are no POSIX shell at all; they don't mind unset names and failing lines.
 activate() {
     for script in "$prefix"/etc/conda/activate.d/*.sh; do
         [ -r "$script" ] || continue

@@ -1,117 +1,171 @@
 """Apptainer and SingularityCE definitions: one that fetches, and one that installs a bundle without a network.
 
-Their `%files` are below the folder in which `apptainer build` is run, not the definition's own: the build context.
+Their `%files` are below the folder in which `apptainer build` is run, not the definition's own: the build context. What
+a build works with lies in /layers, below its own root: /tmp is the machine's, where it fills memory, and others may
+have put a file of any name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from envspec.export import compat, on_base
-from envspec.export.apptainer_scripts import (
-    EMPTY_PYTHONS,
-    INIT,
-    PROJECT,
-    SCRATCH,
-    SETTINGS,
-    SIF_VARIABLES,
-    at,
-    build_files,
-    bundled_post,
-    carried_files,
-    carried_lines,
-    compile_post,
-    definition,
-    export_variables,
-    final_post,
-    installation_files,
-    offline_final_post,
-    offline_post,
-    safe_text,
-    section,
-    stage_header,
+from envspec.export import on_base, sif, template
+from envspec.export.dockerfile_steps import (
+    LAYERS,
+    debian_words,
+    fetch,
+    further_names,
+    install,
+    python_words,
+    run_step,
 )
 from envspec.export.plan import (
-    BASE_LABELS,
+    BUILD_SCRIPT,
     CARRIED,
     CARRIED_FOLDER,
     ENVIRONMENT,
-    PYTHON,
+    REQUIREMENTS,
     SLICE,
     WORKSPACE,
-    ImageReference,
+    OwnProject,
+    PipStep,
     Plan,
-    hash_heading,
-    recipe_labels,
+    heading,
 )
+from envspec.export.quote import definition_text, fill
+from envspec.export.sif import BASE, SETTINGS, SIF_VARIABLES, environment_lines
+from envspec.export.template import Command
+from envspec.packages.version_numbers import numbers_in
 
 FILE = "apptainer.def"
 OFFLINE_FILE = "apptainer-offline.def"
 BUNDLE = "bundle.tar"
-BASE = "base.sif"
 COMPILER = "build.sif"
+PROJECT = "/srv"
+"""The bind point of the folder of the spec's project, which every base has."""
+INIT = "tini"
+"""The package of an OCI image's process 1; under Apptainer the host's own init reaps processes."""
+_PYTHON = f"{ENVIRONMENT}/bin/python"
+
+_Pairs = Sequence[tuple[str, str]]
 
 
 def render(plan: Plan) -> dict[str, str]:
     """Render `apptainer.def`, and `apptainer-offline.def` for a base image and a bundle beside it."""
     if plan.on_base:
         return {f"{plan.target}/{FILE}": on_base.apptainer(plan)}
-    made = {FILE: _online(plan), OFFLINE_FILE: _offline(plan)}
-    return {f"{plan.target}/{name}": definition(lines) for name, lines in made.items()}
+    return {f"{plan.target}/{FILE}": _online(plan), f"{plan.target}/{OFFLINE_FILE}": _offline(plan)}
 
 
-def _online(plan: Plan) -> Iterator[str]:
+def _usage(plan: Plan) -> Iterator[str]:
     nv = " --nv" if plan.is_cuda else ""
     own = plan.project
     bound = f' --bind "{own.folder or "FOLDER"}:{PROJECT}:ro"' if own else ""
-    usage = [
-        plan.above,
-        f"  apptainer build{bound} --notest {plan.title}.sif {plan.own}{plan.target}/{FILE}     # or singularity build",
-        f"  apptainer test{nv} {plan.title}.sif     # the smoke check{', on a machine with the GPU' if nv else ''}",
-        f'  apptainer run{nv} --bind "$PWD:{WORKSPACE}" {plan.title}.sif python train.py',
-        "",
-        f"What is your own comes from a folder, by --bind FOLDER:{SETTINGS}, and stays out of the image:",
-        "  uv.toml         other indexes, mirrors and logins",
-        "  apt-mirrors     mirrors of apt's archives: words like debian=URL",
-        "  cache/          kept from build to build; without it, none",
-    ]
+    yield plan.above
+    definition = f"{plan.own}{plan.target}/{FILE}"
+    build = f"  apptainer build{bound} --notest {plan.title}.sif {definition}"
+    yield f"{build}   # or singularity build" if len(build) < 90 else build
+    yield f"  apptainer test{nv} {plan.title}.sif     # the smoke check{', on a machine with the GPU' if nv else ''}"
+    yield f'  apptainer run{nv} --bind "$PWD:{WORKSPACE}" {plan.title}.sif python train.py'
+    yield f"What is your own comes from a folder, by --bind FOLDER:{SETTINGS}, and stays out of the image:"
+    yield "  uv.toml         other indexes, mirrors and logins"
+    yield "  apt-mirrors     mirrors of apt's archives: words like debian=URL"
+    yield "  cache/          kept from build to build; without it, none"
     if plan.torch_backend:
-        usage.append(f"  pytorch-index   the URL of a mirror of the PyTorch index {plan.torch_backend}")
+        yield f"  pytorch-index   the URL of a mirror of the PyTorch index {plan.torch_backend}"
     if plan.takes_netrc:
-        usage.append("  netrc           logins of the spec's own indexes, and of those that have variants")
+        yield "  netrc           logins of the spec's own indexes, and of those that have variants"
     if plan.has_variants:
-        usage.append("  wheels/         a bundle's wheels: variants come from there instead of an index")
+        yield "  wheels/         a bundle's wheels: variants come from there instead of an index"
     for index in plan.local_indexes:
         place = index.folder or index.path
-        usage.append(f"  index-{index.name}/   the folder of the index {index.name}, {place}; it must be there")
+        yield f"  index-{index.name}/   the folder of the index {index.name}, {place}; it must be there"
     if plan.explicit:
-        usage.append("  conda-channel-host   the host of your conda channels; it must be there")
-        usage.append("  condarc, netrc       settings and logins for channels that want them")
+        yield "  conda-channel-host   the host of your conda channels; it must be there"
+        yield "  condarc, netrc       settings and logins for channels that want them"
     if own and own.versioned:
-        usage.append(f"  project-version   the version of {own.name}, where git would tell it")
-    yield from hash_heading(plan, usage)
-    yield ""
-    yield from stage_header(plan.uv, "uv")
-    for image, stage in _tools(plan):
-        yield from stage_header(image, stage)
-    if plan.compiling:
-        yield from stage_header(plan.compiling.image, "compile")
-        yield from section("files from uv", ["/uv /usr/local/bin/uv"])
-        yield from _micromamba_files(plan)
-        yield from section("files", [*carried_files(plan), *build_files(plan), *_requirements(plan)])
-        yield from section("post", compile_post(plan))
-    yield from stage_header(plan.base, "final")
-    if plan.compiling:
-        yield from section("files from compile", [f"{ENVIRONMENT} {ENVIRONMENT}", f"{PYTHON} {PYTHON}"])
+        yield f"  project-version   the version of {own.name}, where git would tell it"
+
+
+def _online(plan: Plan) -> str:
+    tools = [("uv", plan.uv), *([("micromamba", plan.micromamba)] if plan.micromamba else [])]
+    stages = [*tools, *((source.name, source.image) for source in plan.borrowed)]
+    return template.render(
+        "apptainer.j2",
+        plan=plan,
+        heading=heading(plan, _usage(plan)),
+        stages=[(name, image.pinned) for name, image in stages],
+        sources=[*_sources(plan), *_build_files(plan)],
+        settings=sif.settings(plan),
+        indexes=sif.index_places(plan),
+        environment=_environment(plan),
+        debian=_debian(plan),
+        **_at_end(plan),
+    )
+
+
+def _sources(plan: Plan) -> _Pairs:
+    """List the carried files, the requirements and the target's own file, as builds read them."""
+    requirements = f"{plan.own}{REQUIREMENTS}"
+    return [
+        (plan.carried_folder, LAYERS),
+        (requirements, f"{LAYERS}/{REQUIREMENTS}"),
+        (plan.slice, f"{LAYERS}/{SLICE}"),
+    ]
+
+
+def _build_files(plan: Plan) -> _Pairs:
+    """List the files of the requirements that no image keeps, and that each target has by the same name."""
+    own = [step.built_with for step in plan.pip if step.built_with]
+    return [(file, f"{LAYERS}/") for file in (*filter(None, [plan.build_table]), *own)]
+
+
+def _environment(plan: Plan) -> dict[str, list[Command]]:
+    """List the steps that make the whole environment, each file by its hash."""
+    compiling, own = plan.compiling, plan.compiling is None or plan.compiling.image == plan.base
+    if plan.explicit:
+        made = [run_step("conda", "-", f"{LAYERS}/{REQUIREMENTS}/{plan.explicit.rpartition('/')[2]}")]
+    elif own:
+        made = [python_words(plan, "-", "" if plan.base_python else "managed")]
     else:
-        yield from section("files from uv", ["/uv /usr/local/bin/uv"])
-        yield from _micromamba_files(plan)
-    for one in plan.borrowed:
-        yield from section(f"files from {one.name}", [f"{there} {here}" for there, here in one.copies])
-    files = [*carried_lines(plan), *build_files(plan), *([] if plan.compiling else _requirements(plan))]
-    yield from section("files", dict.fromkeys(files))
-    yield from section("post", final_post(plan))
-    yield from _at_run_time(plan)
+        # a Python of this stage would be missing in the image
+        made = [python_words(plan, "-", "only-managed")]
+    built = [install(step, "-", compiles=bool(compiling and compiling.sees)) for step in plan.pip if step.source]
+    return {
+        "debian": [debian_words(plan, compiling.apt, headers=own, dated=own)] if compiling else _debian(plan),
+        "made": [*made, _copy_step(plan)],
+        "installed": [words for step in plan.pip if not step.source for words in install_words(step)],
+        "built": [*built, *([_project(plan.project, plan)] if plan.project else [])],
+    }
+
+
+def install_words(step: PipStep) -> Iterator[Command]:
+    """List the steps of a run of uv: the wheels of variants are fetched before."""
+    if step.variants:
+        yield fetch(step)
+    yield install(step, "-")
+
+
+def _copy_step(plan: Plan) -> Command:
+    """List the words of the step that copies what the image carries."""
+    return run_step("carried", "-", _PYTHON, *further_names(plan))
+
+
+def _debian(plan: Plan) -> list[Command]:
+    names = [name for name in plan.debian if name != INIT]
+    own = plan.compiling is None or plan.compiling.image == plan.base
+    return [debian_words(plan, names, headers=bool(plan.torch) and own)] if names else []
+
+
+def _project(project: OwnProject, plan: Plan) -> Command:
+    """List the words that build and install the spec's project. Backends write into its folder, so it is copied;
+    without what lies there of images and environments."""
+    recipes = posixpath.relpath(plan.place, project.path) if project.folder else ".."
+    left = ["./.venv", *([] if recipes.startswith("..") else [f"./{recipes}"])]
+    compiled = ["compiled"] if project.compiled else []
+    return run_step("project", "-", project.name, *compiled, *(f"--exclude={path}" for path in left))
 
 
 def render_in_bundle(plan: Plan, parts: Iterable[str], base: str, digest: str) -> str:
@@ -126,98 +180,85 @@ def render_in_bundle(plan: Plan, parts: Iterable[str], base: str, digest: str) -
         f"  apptainer build --notest {plan.title}.sif {FILE}     # singularity: the same",
         f"The base is {digest}.",
     ]
-    return definition(_bundle_definition(plan, usage, parts, base))
+    files = [(CARRIED_FOLDER, LAYERS), *((part, f"{LAYERS}/bundle/{part}") for part in parts)]
+    return template.render(
+        "apptainer_offline.j2",
+        plan=plan,
+        heading=heading(plan, usage),
+        bootstrap="oci",
+        compiler=base,
+        base=base,
+        unpacked=True,
+        sources=files,
+        settings=sif.offline_settings(plan),
+        env=(),
+        carried=[(CARRIED_FOLDER, CARRIED), (f"{CARRIED_FOLDER}/{BUILD_SCRIPT}", f"{LAYERS}/{BUILD_SCRIPT}")],
+        sealed=[run_step("sealed", CARRIED, _PYTHON)],
+        **_at_end(plan),
+    )
 
 
-def _bundle_definition(plan: Plan, usage: Iterable[str], parts: Iterable[str], base: str) -> Iterator[str]:
-    yield from hash_heading(plan, usage)
-    yield ""
-    yield from ("Bootstrap: oci", f"From: {base}", "Stage: compile", "")
-    files = [f"{part} {SCRATCH}/bundle/{part}" for part in parts]
-    yield from section("files", [*files, f"{CARRIED_FOLDER} {CARRIED}"])
-    yield from section("post", bundled_post(plan))
-    yield from ("Bootstrap: oci", f"From: {base}", "Stage: final", "")
-    yield from section("files from compile", [f"{ENVIRONMENT} {ENVIRONMENT}"])
-    yield from section("files", [f"{CARRIED_FOLDER} {CARRIED}"])
-    yield from section("post", offline_final_post(plan))
-    yield from _at_run_time(plan)
-
-
-def _offline(plan: Plan) -> Iterator[str]:
+def _offline(plan: Plan) -> str:
     needs = [name for name in plan.debian if name not in (INIT, "ca-certificates")]
-    needs += [path for one in plan.borrowed for _, path in one.copies]
+    needs += [path for source in plan.borrowed for _, path in source.copies]
     python = "micromamba" if plan.explicit else "" if plan.build else f"Python {plan.python} with its module venv"
     has = ", ".join(filter(None, [python, *needs]))
     beside = f"{plan.own}{plan.target}/"
     usage = [
         "For machines without internet. Beside this file lie:",
-        f"  {BASE}        an image{f' with {has}' if has else ''}",
-        f"  {BUNDLE}      envspec bundle SPEC --target {plan.target} -o {beside}{BUNDLE}",
+        *_wrap(BASE, f"an image{f' with {has}' if has else ''}"),
+        f"  {BUNDLE:<16}envspec bundle SPEC --target {plan.target} -o {beside}{BUNDLE}",
     ]
-    files = [f"{beside}{BUNDLE} {SCRATCH}/{BUNDLE}", *carried_files(plan)]
     built = plan.compiling if plan.compiling and plan.compiling.packages else None
     if built:
         tools = [name for name in built.apt if name != "ca-certificates"]
         tools += ["CUDA's compiler in /usr/local/cuda"] if "CUDA_HOME" in built.env else []
-        usage.append(f"  {COMPILER}     {f'{python}, as in {BASE}, and ' if python else ''}{', '.join(tools)}")
+        usage += _wrap(COMPILER, f"{f'{python}, as in {BASE}, and ' if python else ''}{', '.join(tools)}")
     usage += [plan.above, f"  apptainer build --notest {plan.title}.sif {beside}{OFFLINE_FILE}"]
-    yield from hash_heading(plan, usage)
-    yield ""
-    yield from ("Bootstrap: localimage", f"From: {beside}{COMPILER if built else BASE}", "Stage: compile", "")
-    yield from section("files", files)
-    yield from section("post", offline_post(plan, BUNDLE))
-    yield from ("Bootstrap: localimage", f"From: {beside}{BASE}", "Stage: final", "")
-    yield from section("files from compile", [f"{ENVIRONMENT} {ENVIRONMENT}"])
-    yield from section("files", carried_lines(plan))
-    yield from section("post", offline_final_post(plan))
-    yield from _at_run_time(plan)
+    return template.render(
+        "apptainer_offline.j2",
+        plan=plan,
+        heading=heading(plan, usage),
+        bootstrap="localimage",
+        compiler=f"{beside}{COMPILER if built else BASE}",
+        base=f"{beside}{BASE}",
+        unpacked=False,
+        sources=[(plan.carried_folder, LAYERS), (f"{beside}{BUNDLE}", f"{LAYERS}/{BUNDLE}")],
+        settings=sif.offline_settings(plan),
+        env=list(built.env.items()) if built else (),
+        carried=_sources(plan),
+        sealed=[_copy_step(plan)],
+        **_at_end(plan),
+    )
 
 
-def _requirements(plan: Plan) -> list[str]:
-    return [f"{file} {at(plan, file)}" for file in installation_files(plan)]
+def _wrap(file: str, text: str) -> Iterator[str]:
+    """Make the lines of the usage that say what a file is."""
+    first, *more = fill(text.split(), 98)
+    yield f"  {file:<16}{first}"
+    yield from (f"{'':<18}{line}" for line in more)
 
 
-def _tools(plan: Plan) -> Iterator[tuple[ImageReference, str]]:
-    if plan.micromamba:
-        yield plan.micromamba, "micromamba"
-    for one in plan.borrowed:
-        yield one.image, one.name
+def _at_end(plan: Plan) -> dict[str, Any]:
+    """Give the values of what every definition ends with."""
+    links = [(name, target) for source in plan.toolkit for name, target in source.links]
+    return {
+        "links": [run_step("links", *_split(name), target) for name, target in links],
+        "libcuda": plan.is_cuda and plan.torch and numbers_in(plan.torch) < (2, 2),
+        "variables": list(environment_lines(plan)),
+        "labels": sif.labels(plan),
+        "help": list(_help(plan)),
+        "apps": _apps(plan),
+    }
 
 
-def _micromamba_files(plan: Plan) -> Iterator[str]:
-    if plan.micromamba:
-        yield from section("files from micromamba", ["/bin/micromamba /usr/local/bin/micromamba"])
-
-
-def _at_run_time(plan: Plan) -> Iterator[str]:
-    entrypoint = f"sh {CARRIED}/entrypoint.sh"
-    yield from section("environment", environment_lines(plan))
-    # which base it is, Apptainer records itself
-    found = [(name, value) for name, value in recipe_labels(plan).items() if not name.startswith(BASE_LABELS)]
-    yield from section("labels", [f"{name} {safe_text(value)}" for name, value in found])
-    yield from section("help", _help(plan))
-    yield from ("%runscript", f'    exec {entrypoint} "$@"')
-    yield from ("%test", f"    exec {entrypoint} smoke --quick")
-    for app in _apps(plan):
-        yield from (f"%apprun {app}", f'    exec {entrypoint} {app} "$@"')
+def _split(path: str) -> tuple[str, str]:
+    folder, _, name = path.rpartition("/")
+    return folder, name
 
 
 def _apps(plan: Plan) -> tuple[str, ...]:
     return ("smoke", *(service.name for service in plan.services))
-
-
-def environment_lines(plan: Plan) -> Iterator[str]:
-    """Give the lines of a definition's `%environment`."""
-    own, other = ("CONDA_PREFIX", "VIRTUAL_ENV") if plan.explicit else ("VIRTUAL_ENV", "CONDA_PREFIX")
-    # the network is the host's, where a user has no such port
-    of_root = [("SSH_PORT", str(one.port)) for one in plan.services if one.published]
-    compilers = " CC=gcc CXX=g++" if "g++" in plan.debian else ""
-    # Apptainer hands on what the caller has, but for what is set here; an unset isn't heeded
-    yield f'export PATH="{ENVIRONMENT}/bin:$PATH" {own}={ENVIRONMENT} {other}= LD_PRELOAD={compilers}'
-    yield EMPTY_PYTHONS
-    yield from export_variables(one for one in plan.env if one not in of_root)
-    if any(one.name == compat.NAME for one in plan.toolkit):
-        yield from compat.choice(plan.driver_floor)
 
 
 def files_of_a_sif(plan: Plan) -> dict[str, str]:
@@ -240,7 +281,7 @@ def files_of_a_sif(plan: Plan) -> dict[str, str]:
 def _help(plan: Plan) -> Iterator[str]:
     nv = " --nv" if plan.is_cuda else ""
     cuda = f", CUDA {plan.cuda}" if plan.cuda else ""
-    yield safe_text(plan.description or plan.title)
+    yield from map(definition_text, fill((plan.description or plan.title).split()))
     yield f"{plan.title}: Python {plan.python}{cuda}, on {plan.platform}."
     yield f'  apptainer run{nv} --bind "$PWD:{WORKSPACE}" IMAGE python train.py'
     yield f"  apptainer test{nv} IMAGE                  # the smoke check, short"

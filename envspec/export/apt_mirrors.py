@@ -34,8 +34,8 @@ _FIXED = "SOURCE_DATE_EPOCH"
 def arguments(dockerfile: str) -> tuple[str, ...]:
     """List the build arguments that have another value where the builder's environment has one: those that a Dockerfile
     asks for, and the proxy's, which each takes."""
-    asked = dict.fromkeys(_ARGUMENT.findall(dockerfile))
-    return (*(name for name in asked if name != _FIXED), *PROXY_VARIABLES)
+    names = dict.fromkeys(_ARGUMENT.findall(dockerfile))
+    return (*(name for name in names if name != _FIXED), *PROXY_VARIABLES)
 
 
 def secrets(dockerfile: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from envspec.export.plan import (
-    BUILD_SCRIPTS,
+    BUILD_SCRIPT,
     CHECK,
     CHECK_ARCHIVE,
     ENVIRONMENT_FILE,
@@ -26,7 +26,8 @@ from envspec.export.plan import (
 )
 
 _CARRIED = Path(__file__).parents[1] / "carried"
-_ALWAYS = ("bytecode.py", "preflight.py", "entrypoint.sh", "healthcheck.sh", "warned.sh")
+OF_ALL = ("bytecode.py", "preflight.py", "entrypoint.sh", "healthcheck.sh", "warned.sh")
+"""What every image of a whole environment has; the script of builds knows them, too."""
 _SERVICES = "services/"
 OF_SERVICES = f"{_SERVICES}common.sh"
 """What all scripts of services read."""
@@ -61,25 +62,19 @@ def multi_node_program() -> str:
     return (_CARRIED / "multi_node.py").read_text(encoding="utf-8")
 
 
-def build_scripts() -> tuple[str, ...]:
-    """Name the scripts that builds of images run."""
-    return tuple(sorted(f"{BUILD_SCRIPTS}/{path.name}" for path in (_CARRIED / BUILD_SCRIPTS).glob("*.sh")))
-
-
 @cache
 def build_digest() -> str:
-    """Give a short digest of these scripts."""
-    return digest("".join(carried_files()[name] for name in build_scripts()))[:8]
+    """Give a short digest of the script of builds."""
+    return digest(carried_files()[BUILD_SCRIPT])[:8]
 
 
 @cache
 def carried_files() -> Mapping[str, str]:
     """Give all carried files, by path."""
     services = sorted(f"{_SERVICES}{path.name}" for path in (_CARRIED / _SERVICES).glob("*.sh"))
-    names = (*_ALWAYS, ENVIRONMENT_FILE, FETCH_VARIANTS, *services)
-    names = (*names, *build_scripts())
-    found = {name: (_CARRIED / name).read_text(encoding="utf-8") for name in names}
-    return MappingProxyType({**found, **check_files()})
+    names = (*OF_ALL, BUILD_SCRIPT, ENVIRONMENT_FILE, FETCH_VARIANTS, *services)
+    files = {name: (_CARRIED / name).read_text(encoding="utf-8") for name in names}
+    return MappingProxyType({**files, **check_files()})
 
 
 def carried_names(scripts: Collection[str]) -> Iterator[str]:
@@ -88,7 +83,7 @@ def carried_names(scripts: Collection[str]) -> Iterator[str]:
     """
     services = any(script.startswith(_SERVICES) for script in scripts)
     for name in carried_files():
-        if name in _ALWAYS or name in scripts or name.startswith(f"{CHECK}/") or (services and name == OF_SERVICES):
+        if name in OF_ALL or name in scripts or name.startswith(f"{CHECK}/") or (services and name == OF_SERVICES):
             yield name
 
 
@@ -120,14 +115,16 @@ def _pack(files: Iterable[tuple[str, str]]) -> str:
 
 def differing_entries(archive: str, other: str) -> tuple[str, ...]:
     """Name the files in which two zipapps differ, by their lists of contents alone: nothing is unpacked."""
-    entries, others = _entries(archive), _entries(other)
-    return tuple(sorted({path for path, _ in entries ^ others}))
+    entries, other_entries = _entries(archive), _entries(other)
+    return tuple(sorted({path for path, _ in entries ^ other_entries}))
 
 
 def _entries(archive: str) -> frozenset[tuple[str, tuple[int, int, int]]]:
     """List a zipapp's files by size and checksum. There are none in what is no zipapp."""
     try:
         with ZipFile(io.BytesIO(encode(archive))) as opened:
-            return frozenset((one.filename, (one.file_size, one.CRC, one.compress_type)) for one in opened.infolist())
+            return frozenset(
+                (member.filename, (member.file_size, member.CRC, member.compress_type)) for member in opened.infolist()
+            )
     except (BadZipFile, NotImplementedError, ValueError, OverflowError, EOFError):
         return frozenset()

@@ -21,7 +21,9 @@ NAME = "cuda-compat"
 
 def is_wanted(spec: Spec, target: LockedTarget) -> bool:
     """Say whether the spec asks for it in a target."""
-    return any(one.cuda_compat for one in spec.targets if one.name == target.name) and bool(target.inputs.cuda)
+    return any(candidate.cuda_compat for candidate in spec.targets if candidate.name == target.name) and bool(
+        target.inputs.cuda
+    )
 
 
 def note_of_lack(spec: Spec, target: LockedTarget, what: str) -> str | None:
@@ -50,10 +52,10 @@ def branches(spec: Spec, target: LockedTarget) -> tuple[int, ...] | None:
     cuda, floor = target.inputs.cuda, target.driver_floor
     if cuda is None or not is_wanted(spec, target):
         return ()
-    found = toolkit(cuda)
-    if found is None or not found.forward_branches:
+    release = toolkit(cuda)
+    if release is None or not release.forward_branches:
         return None
-    return tuple(one for one in found.forward_branches if not floor or one < toolkits.branch(floor))
+    return tuple(branch for branch in release.forward_branches if not floor or branch < toolkits.branch(floor))
 
 
 def choice(floor: str | None) -> Iterator[str]:

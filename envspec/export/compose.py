@@ -28,8 +28,8 @@ def render(plan: SpecPlan) -> dict[str, str]:
     """`compose.yaml`."""
     target = plan.names[0]
     texts = [dockerfile.render(of)[f"{of.target}/{dockerfile.FILE}"] for of in plan.targets]
-    secrets = {name: one for text in texts for name, one in apt_mirrors.secrets(text).items()}
-    *taken, last = (f"{one} ({_SAID[name]})" for name, one in secrets.items())
+    secrets = {name: entry for text in texts for name, entry in apt_mirrors.secrets(text).items()}
+    *taken, last = (f"{entry} ({_SAID[name]})" for name, entry in secrets.items())
     usage = [
         "In this folder:",
         f"  docker buildx bake {target}          # docker compose build {target}: the same",
@@ -41,7 +41,7 @@ def render(plan: SpecPlan) -> dict[str, str]:
     if own := plan.targets[0].project:
         folder = _default_folder(plan.targets[0])
         usage.append(f"{FOLDER_VARIABLE}=FOLDER has {own.name}{f'; without it, {folder}' if folder else ''}")
-    named = {GIVEN[one.name]: None for of in plan.targets for one in of.services}
+    named = {GIVEN[service.name]: None for of in plan.targets for service in of.services}
     if named:
         usage.append(f"Who may get in is in your environment: {', '.join(named)}.")
     document = {
@@ -87,7 +87,7 @@ def _service(plan: Plan, text: str) -> dict[str, Any]:
         "secrets": [*apt_mirrors.secrets(text)],
     }
     contexts = {CONTEXT: _folder(plan, plan.project)} if plan.project else {}
-    contexts |= {one.context: _index_folder(plan, one) for one in plan.local_indexes}
+    contexts |= {index.context: _index_folder(plan, index) for index in plan.local_indexes}
     if contexts:
         build["additional_contexts"] = contexts
     service: dict[str, Any] = {
@@ -100,8 +100,8 @@ def _service(plan: Plan, text: str) -> dict[str, Any]:
         "volumes": [f"${{ENVSPEC_WORKSPACE:-{_VOLUME}}}:{WORKSPACE}"],
     }
     if plan.services:
-        service["ports"] = [one.mapping for one in plan.services]
-        service["environment"] = [GIVEN[one.name] for one in plan.services]
+        service["ports"] = [server.mapping for server in plan.services]
+        service["environment"] = [GIVEN[server.name] for server in plan.services]
     if plan.is_cuda:
         gpus = {"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}
         service["deploy"] = {"resources": {"reservations": {"devices": [gpus]}}}

@@ -87,9 +87,9 @@ def _project(plan: Plan) -> Iterator[str]:
 
 def _indexes(plan: Plan) -> Iterator[str]:
     """Give the options for indexes that are folders."""
-    for one in plan.local_indexes:
-        path = one.path if one.path.startswith("/") else f"${{localWorkspaceFolder}}/{one.path}"
-        yield f"--build-context={one.context}={path}"
+    for index in plan.local_indexes:
+        path = index.path if index.path.startswith("/") else f"${{localWorkspaceFolder}}/{index.path}"
+        yield f"--build-context={index.context}={path}"
 
 
 def _build_options(text: str) -> Iterator[str]:

@@ -1,5 +1,5 @@
 """Dockerfile and .dockerignore, for BuildKit, buildah and podman. The build context is the spec's folder,
-or a repository's `recipes/` (`Plan.shares`). What a RUN does stands in the scripts of `carried/build`.
+or a repository's `recipes/` (`Plan.shares`). What a RUN does stands in `carried/build.sh`.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ from envspec.export.dockerfile_steps import (
     UV_MOUNTS,
     VERSION,
     WHEELS,
-    carried_copies,
+    debian_words,
+    fetch,
+    further_names,
+    in_layers,
     index_arguments,
-    index_words,
     install,
+    python_words,
+    run_step,
     uv_mounts,
 )
 from envspec.export.pip_steps import LAYERS as ALL_LAYERS
 from envspec.export.plan import (
-    BUILD_SCRIPTS,
-    CARRIED,
+    BUILD_SCRIPT,
     ENTRYPOINT,
     FETCH_VARIANTS,
     HEALTH_CHECK,
@@ -37,6 +40,7 @@ from envspec.export.plan import (
     SLICE,
     WORKSPACE,
     Compiling,
+    OwnProject,
     PipStep,
     Plan,
     heading,
@@ -54,8 +58,17 @@ _BELOW_SOURCES = ("nvidia", "torch")
 """The layers below what is compiled, which is compiled with them."""
 _MADE_BY = {"source": "compile", "project": "own"}
 """Layers of stages with another name."""
-_TOOLS = "/run/python"
-"""Where the image's own RUNs see the stage that has the scripts."""
+_TOOLS = "/run/build"
+"""Where the image's own RUNs see the script."""
+_CONDA_MOUNTS = (
+    "--mount=type=cache,target=/opt/conda/pkgs,sharing=locked",
+    "--mount=type=secret,id=condarc,target=/etc/conda/condarc",
+    "--mount=type=secret,id=ca,target=/run/secrets/ca.pem",
+    NETRC_SECRET,
+)
+
+_Run = tuple[Sequence[str], Sequence[Command]]
+"""What a RUN mounts, and its commands."""
 
 
 def render(plan: Plan) -> dict[str, str]:
@@ -65,52 +78,41 @@ def render(plan: Plan) -> dict[str, str]:
     else:
         text = on_base.dockerfile(plan)
     below = "*/" if plan.shares else ""
-    kept = "".join(f"!{path}\n" for path in (plan.carried_folder, f"{below}{REQUIREMENTS}", f"{below}*/{SLICE}"))
+    exceptions = "".join(f"!{path}\n" for path in (plan.carried_folder, f"{below}{REQUIREMENTS}", f"{below}*/{SLICE}"))
     return {
         f"{plan.target}/{FILE}": template.fold(text),
-        f"../{IGNORE}" if plan.shares else IGNORE: f"# {MARK}\n*\n{kept}",
+        f"../{IGNORE}" if plan.shares else IGNORE: f"# {MARK}\n*\n{exceptions}",
     }
 
 
 def _usage(plan: Plan) -> Iterator[str]:
     yield plan.above
-    contexts = [f"{one.context}={shell(one.folder or 'FOLDER')}" for one in plan.local_indexes]
+    contexts = [f"{index.context}={shell(index.folder or 'FOLDER')}" for index in plan.local_indexes]
     if plan.project:
         contexts.insert(0, f"{CONTEXT}={shell(plan.project.folder or 'FOLDER')}")
     words = ["docker buildx build", f"--build-arg SOURCE_DATE_EPOCH={plan.epoch}", f"--platform {plan.oci_platform}"]
-    words += [f"--build-context {one}" for one in contexts]
+    words += [f"--build-context {line}" for line in contexts]
     if plan.explicit:
         words.append(f"--build-arg {CHANNEL_HOST}=host.of.your.channels")
     yield from _broken([*words, f"-f {plan.own}{plan.target}/{FILE} -t {plan.image} ."])
     gpus = ["--gpus all"] if plan.is_cuda else []
-    shared, mounted = f"--shm-size {plan.shm}", f'-v "$PWD:{WORKSPACE}" {plan.image}'
-    ports = [f"-p {one.mapping}" for one in plan.services]
-    yield from _broken(["docker run --rm -it", *gpus, shared, *ports, mounted])
-    if plan.is_cuda and plan.torch:
-        program = "torchrun --standalone --nproc-per-node gpu train.py"
-        yield from _broken(["docker run --rm", *gpus, shared, mounted, program])
-    if plan.is_cuda:
-        yield """  (a MIG instance alone: --gpus '"device=MIG-..."', by its name of nvidia-smi -L)"""
-    yield "Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image."
-    yield f"Mirrors of apt's archives: words like debian=URL in a file, by --secret id={apt_mirrors.FILE},src=FILE."
-    if plan.torch_backend:
-        yield f"A mirror of the PyTorch index {plan.torch_backend}: --build-arg {MIRROR}=URL"
-    if plan.takes_netrc:
-        yield "Logins of the spec's own indexes, and of those with variants, may be in --secret id=netrc, too."
+    ports = [f"-p {service.mapping}" for service in plan.services]
+    run = ["docker run --rm -it", *gpus, f"--shm-size {plan.shm}", *ports, f'-v "$PWD:{WORKSPACE}" {plan.image}']
+    yield from _broken(run)
+    secrets = ["--secret id=uv,src=FILE", f"id={apt_mirrors.FILE}", *["id=netrc"] * plan.takes_netrc]
+    mirror = [f"--build-arg {MIRROR}=URL"] if plan.torch_backend else []
+    yield f"Mirrors and logins stay outside: {', '.join([*secrets, *mirror])}"
     if plan.has_variants:
-        yield f"They come from a bundle instead by --build-context {WHEELS}=BUNDLE/wheels."
+        yield f"Wheels of variants come from a bundle instead by --build-context {WHEELS}=BUNDLE/wheels."
     if plan.explicit:
         yield "Channels with a login or a certificate of their own: --secret id=netrc, id=condarc and id=ca."
-    yield from (f"The files of the index {one.name} come from its folder." for one in plan.local_indexes)
-    if plan.project:
-        yield f"{plan.project.name} comes from its folder, as far as a {IGNORE} there lets it."
-        if plan.project.versioned:
-            yield f"Its version, where git would tell it: --build-arg {VERSION}=1.2.3"
+    if plan.project and plan.project.versioned:
+        yield f"The version of {plan.project.name}, where git would tell it: --build-arg {VERSION}=1.2.3"
 
 
 def _broken(words: Iterable[str]) -> Iterator[str]:
     """Break a command into the lines of a comment."""
-    return iter(" \\\n    ".join(fill(words, 106)).replace("docker", "  docker", 1).split("\n"))
+    return iter(" \\\n    ".join(fill(words, 112)).replace("docker", "  docker", 1).split("\n"))
 
 
 def _values(plan: Plan) -> dict[str, Any]:
@@ -120,18 +122,20 @@ def _values(plan: Plan) -> dict[str, Any]:
         "plan": plan,
         "heading": heading(plan, _usage(plan)),
         "images": dict(_images(plan)),
-        "programs": [plan.carried_file(BUILD_SCRIPTS), plan.carried_file("bytecode.py")],
-        "python": _at(plan.build_table) if plan.build_table else plan.python_request,
+        "programs": [plan.carried_file(BUILD_SCRIPT), plan.carried_file("bytecode.py")],
+        "conda": plan.explicit and (_CONDA_MOUNTS, [run_step("conda", "conda", in_layers(plan.explicit))]),
+        "python": (UV_MOUNTS, [python_words(plan, "python")]),
         "fetched": _fetch_stage(plan),
-        "groups": [_group(plan, one) for one in (*_BELOW_SOURCES, "rest") if _has(plan, one)],
+        "groups": [_group(plan, group) for group in (*_BELOW_SOURCES, "rest") if _has(plan, group)],
         "compiling": plan.compiling and _compiling(plan, plan.compiling),
-        "carried": list(carried_copies(plan, f"{LAYERS}/carried{CARRIED}")),
-        "project": project and {**_install_step(project.wheels, "-"), "compiled": project.compiled},
+        "requirements": f"{plan.own}{REQUIREMENTS}",
+        "carried": ((), [run_step("carried", "carried", "/opt/env/bin/python", *further_names(plan))]),
+        "project": project and {**_install_step(project.wheels, "-"), "build": _project_run(project)},
         **_system(plan),
         "layers": [(layer, _MADE_BY.get(layer, layer)) for layer in ALL_LAYERS if _has(plan, layer)],
         "variables": image_variables(plan),
         "labels": recipe_labels(plan),
-        "ports": [str(one.port) for one in plan.services],
+        "ports": [str(service.port) for service in plan.services],
         "times": [
             f"--interval={check.interval}s",
             f"--timeout={check.timeout}s",
@@ -142,6 +146,10 @@ def _values(plan: Plan) -> dict[str, Any]:
     }
 
 
+def _project_run(project: OwnProject) -> _Run:
+    return (), [run_step("project", "project", project.name, *["compiled"] * project.compiled)]
+
+
 def _images(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "BASE_IMAGE", plan.base.pinned
     yield "UV_IMAGE", plan.uv.pinned
@@ -149,17 +157,18 @@ def _images(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "MICROMAMBA_IMAGE", plan.micromamba.pinned
     if plan.compiling and plan.compiling.image != plan.base:
         yield "COMPILER_IMAGE", plan.compiling.image.pinned
-    for one in plan.borrowed:
-        yield f"{one.name.upper().replace('-', '_')}_IMAGE", one.image.pinned
+    for source in plan.borrowed:
+        yield f"{source.name.upper().replace('-', '_')}_IMAGE", source.image.pinned
 
 
 def _has(plan: Plan, layer: str) -> bool:
-    there = {"python": not plan.explicit, "conda": bool(plan.explicit), "project": bool(plan.project), "carried": True}
-    return there[layer] if layer in there else any(step.group == layer for step in plan.pip)
-
-
-def _at(file: str) -> str:
-    return f"{LAYERS}/{file.rpartition('/')[2]}"
+    present = {
+        "python": not plan.explicit,
+        "conda": bool(plan.explicit),
+        "project": bool(plan.project),
+        "carried": True,
+    }
+    return present[layer] if layer in present else any(step.group == layer for step in plan.pip)
 
 
 def _install_step(steps: Iterable[PipStep], layer: str) -> dict[str, Any]:
@@ -168,8 +177,7 @@ def _install_step(steps: Iterable[PipStep], layer: str) -> dict[str, Any]:
         "name": layer,
         "arguments": index_arguments(steps),
         "files": [file for step in steps for file in step.files],
-        "mounts": [*UV_MOUNTS, *uv_mounts(steps)],
-        "commands": [install(step, layer) for step in steps],
+        "run": ([*UV_MOUNTS, *uv_mounts(steps)], [install(step, layer) for step in steps]),
     }
 
 
@@ -182,19 +190,14 @@ def _fetch_stage(plan: Plan) -> dict[str, Any] | None:
     steps = [step for step in plan.pip if step.variants]
     return (
         {
+            "apt": ([MIRRORS_SECRET], [run_step("apt", "ca-certificates")]),
             "arguments": index_arguments(steps),
             "files": [plan.carried_file(FETCH_VARIANTS)],
-            "mounts": [SECRET, NETRC_SECRET],
-            "commands": [("sh", f"{LAYERS}/fetch.sh", *index_words(step), "--", *_variants(step)) for step in steps],
+            "run": ([SECRET, NETRC_SECRET], [fetch(step) for step in steps]),
         }
         if steps
         else None
     )
-
-
-def _variants(step: PipStep) -> Iterator[str]:
-    for one in step.variants:
-        yield from (one.file, one.sha256, str(one.size or 0))
 
 
 def _compiling(plan: Plan, compiling: Compiling) -> dict[str, Any]:
@@ -202,46 +205,33 @@ def _compiling(plan: Plan, compiling: Compiling) -> dict[str, Any]:
     sources = [step for step in plan.pip if step.source]
     packages = f"what the lock has as source only: {', '.join(compiling.packages)}"
     what = packages if compiling.packages else plan.project.name if plan.project else "nothing"
-    built = {**_install_step(sources, "source"), "mounts": [SECRET, *uv_mounts(sources)]}
-    if compiling.sees:
-        built["commands"] = [("sh", f"{LAYERS}/compile.sh", *words[3:]) for words in built["commands"]]
+    commands = [install(step, "source", compiles=compiling.sees) for step in sources]
+    built = {**_install_step(sources, "source"), "run": ([SECRET, *uv_mounts(sources)], commands)}
+    wheels = _install_step(compiling.wheels, "-")
+    seen = dict(wheels["arguments"])
+    built["arguments"] = [pair for pair in built["arguments"] if pair[0] not in seen]
     return {
         "own": own,
         "what": f"{'Compiles' if compiling.sees else 'Builds'} {what}",
-        "apt": _apt(plan, compiling.apt, headers=True, snapshot=own),
-        "below": [one for one in _BELOW_SOURCES if compiling.sees and _has(plan, one)],
-        "arguments": index_arguments([*compiling.wheels, *sources]),
-        "stages": [_install_step(compiling.wheels, "-"), built],
+        "apt": ([MIRRORS_SECRET], [debian_words(plan, compiling.apt, headers=True, dated=own)]),
+        "python": (UV_MOUNTS, [python_words(plan, "-")]),
+        "below": [layer for layer in _BELOW_SOURCES if compiling.sees and _has(plan, layer)],
+        "stages": [wheels, built],
         "env": compiling.env,
     }
 
 
-def _apt(plan: Plan, packages: Sequence[str], *, headers: bool, snapshot: bool = True, at: str = LAYERS) -> Command:
-    words = ["sh", f"{at}/apt.sh"]
-    if snapshot and plan.snapshot:
-        words += ["--as-of", apt_mirrors.day_of(plan.snapshot)]
-    if headers and not plan.brings_headers:
-        words += ["--headers", plan.python]
-    return (*words, *packages)
-
-
-def _system(plan: Plan) -> dict[str, Any]:
+def _system(plan: Plan) -> dict[str, _Run]:
     """Make the image's own RUNs: Debian's packages that every image of the kind has, then the spec's and the user."""
-    scripts, see = f"{_TOOLS}{LAYERS}", f"--mount=type=bind,from=python,target={_TOOLS}"
-    more = [_apt(plan, plan.spec_apt, headers=False, at=scripts)] if plan.spec_apt else []
-    links = [(name, target) for one in plan.toolkit for name, target in one.links]
+    at, see = _TOOLS, f"--mount=from=python,source={LAYERS},target={_TOOLS}"
+    more = [debian_words(plan, plan.spec_apt, headers=False, at=at)] if plan.spec_apt else []
+    links = [(name, target) for source in plan.toolkit for name, target in source.links]
     for folder in sorted({name.rpartition("/")[0] for name, _ in links}):
         own = [(name.rpartition("/")[2], target) for name, target in links if name.startswith(f"{folder}/")]
-        more.append(("sh", f"{scripts}/links.sh", folder, *(word for pair in own for word in pair)))
+        more.append(run_step("links", folder, *(word for pair in own for word in pair), at=at))
     digest = f"build={build_digest()}"
-    first, *others = [*more, ("sh", f"{scripts}/user.sh", plan.user)]
+    first, *later = [*more, run_step("user", plan.user, at=at)]
     return {
-        "tools": {
-            "mounts": [see, MIRRORS_SECRET],
-            "commands": [(digest, *_apt(plan, plan.apt, headers=bool(plan.torch), at=scripts))],
-        },
-        "own": {
-            "mounts": [see, *([MIRRORS_SECRET] if plan.spec_apt else [])],
-            "commands": [(digest, *first), *others],
-        },
+        "tools": ([see, MIRRORS_SECRET], [(digest, *debian_words(plan, plan.apt, headers=bool(plan.torch), at=at))]),
+        "own": ([see, *([MIRRORS_SECRET] if plan.spec_apt else [])], [(digest, *first), *later]),
     }

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from envspec.export import apt_mirrors
-from envspec.export.plan import CHECK, CHECK_ARCHIVE, REQUIREMENTS, SUMS, PipStep, Plan
+from envspec.export.carried import OF_ALL
+from envspec.export.plan import BUILD_SCRIPT, CHECK, PipStep, Plan
 from envspec.export.template import Command, Variable
 
 LAYERS = "/layers"
 """The folder of the layers in the stages that make them: each has a folder like an image's root. Beside them lies what
 the stages work with."""
-INSTALL = "install.sh"
-SECRET = "--mount=type=secret,id=uv,target=/etc/uv/uv.toml"
+SECRET = "--mount=type=secret,id=uv"
 UV_MOUNTS = ("--mount=type=cache,target=/var/cache/uv", SECRET)
 WHEELS = "wheels"
 """The stage with the variants' wheels under plain names, and the named build context that stands in for it."""
 _WHEELS_AT = f"/run/{WHEELS}"
 _INDEX_AT = "/run/index-"
-NETRC = "/run/secrets/netrc"
-"""The logins of a netrc, where a build is given some."""
-NETRC_SECRET = f"--mount=type=secret,id=netrc,target={NETRC}"
+NETRC_SECRET = "--mount=type=secret,id=netrc"
+"""The logins of a netrc, where a build is given some: in /run/secrets, as all secrets without another place."""
 MIRRORS_SECRET = f"--mount=type=secret,id={apt_mirrors.FILE},target=/run/{apt_mirrors.FILE}"
 """Straight in a folder that every base has: buildah leaves those that it makes for a mount."""
 MIRROR = "PYTORCH_INDEX"
@@ -32,22 +30,48 @@ VERSION = "PROJECT_VERSION"
 """The build argument with the project's version, where its build would ask git."""
 
 
-def install(step: PipStep, layer: str, scripts: str = LAYERS, requirements: str = LAYERS) -> Command:
-    """List the words of a run of uv, which takes only the lock's files, each by its hash, from a folder
-    `requirements`."""
-    words = ["sh", f"{scripts}/{INSTALL}", layer, *index_words(step)]
-    if step.hashed:
-        words.append("--require-hashes")
-    if step.source:
-        words += [word for name in step.packages for word in ("--no-binary", name)]
-        words += [word for name in step.unisolated for word in ("--no-build-isolation-package", name)]
-    if step.built_with:
-        words += ["--build-constraints", _in(LAYERS, step.built_with), "--require-build-hashes"]
-    words += [word for file in step.requirements for word in ("--requirements", _in(requirements, file))]
+def run_step(step: str, *words: str, at: str = LAYERS) -> Command:
+    """List the words of a step of the script of builds, which lies in a folder `at`."""
+    return ("sh", f"{at}/{BUILD_SCRIPT}", step, *words)
+
+
+def install(step: PipStep, layer: str, *, compiles: bool = False, at: str = LAYERS) -> Command:
+    """List the words of a run of uv, which takes only the lock's files, each by its hash."""
+    words = [*index_words(step), *([] if step.hashed else ["--git"])]
+    words += [word for name in step.unisolated for word in ("--no-build-isolation-package", name)]
     if step.variants:
         # of what has the lock's hash uv takes a plain wheel, too, whatever it thinks of the variants of an index
-        words += ["--find-links", _WHEELS_AT]
-    return tuple(words)
+        words.append("--variants")
+    return run_step("compile" if compiles else "install", layer, files_name(step), *words, at=at)
+
+
+def fetch(step: PipStep) -> Command:
+    """List the words of a run that fetches the wheels of variants."""
+    files = (word for file in step.variants for word in (file.file, file.sha256, str(file.size or 0)))
+    return run_step("fetch", *index_words(step), "--", *files)
+
+
+def python_words(plan: Plan, layer: str, preference: str = "", folder: str = "") -> Command:
+    """List the words that make the virtual environment. `folder` has uv's table, beside the script of builds."""
+    if plan.build_table:
+        return run_step("python", layer, f"{folder}{plan.build_table.rpartition('/')[2]}")
+    return run_step("python", layer, plan.python_request, preference or plan.python_preference)
+
+
+def debian_words(
+    plan: Plan, packages: Sequence[str], *, headers: bool, dated: bool = True, at: str = LAYERS
+) -> Command:
+    """List the words that install packages of Debian, as of the plan's day where they are `dated`."""
+    words = ["--as-of", apt_mirrors.day_of(plan.snapshot)] if dated and plan.snapshot else []
+    if headers and not plan.brings_headers:
+        words += ["--headers", plan.python]
+    return run_step("apt", *words, *packages, at=at)
+
+
+def files_name(step: PipStep) -> str:
+    """Give the name that the requirements of a run begin with: those of some targets name them behind an @."""
+    (name,) = {file.rpartition("/")[2].removesuffix(".txt").partition("@")[0] for file in step.requirements}
+    return name
 
 
 def index_words(step: PipStep) -> Command:
@@ -60,8 +84,9 @@ def index_words(step: PipStep) -> Command:
     return tuple(words)
 
 
-def _in(folder: str, file: str) -> str:
-    return f"{folder}/{file.rpartition('/')[2]}"
+def in_layers(file: str) -> str:
+    """Give the place of a file among what the stages work with."""
+    return f"{LAYERS}/{file.rpartition('/')[2]}"
 
 
 def index_arguments(steps: Iterable[PipStep]) -> list[tuple[str, str]]:
@@ -84,20 +109,12 @@ def index_argument(index: str) -> str:
 
 def uv_mounts(steps: Sequence[PipStep]) -> list[str]:
     """List what runs of uv see of steps: the wheels of variants, indexes that are folders, and logins."""
-    given = [f"--mount=type=bind,from={WHEELS},target={_WHEELS_AT}"] if any(one.variants for one in steps) else []
+    given = [f"--mount=type=bind,from={WHEELS},target={_WHEELS_AT}"] if any(entry.variants for entry in steps) else []
     local = sorted({step.index for step in steps if step.index and step.local})
     given += [f"--mount=type=bind,from=index-{index},target={_INDEX_AT}{index}" for index in local]
     return given + ([NETRC_SECRET] if any(step.url for step in steps) else [])
 
 
-def carried_copies(plan: Plan, place: str) -> Iterator[tuple[list[str], str]]:
-    """List what an image carries, with the folder that gets it. The smoke check is one file."""
-    by_folder: dict[str, list[str]] = {"": [plan.carried_file(SUMS), plan.carried_file(CHECK_ARCHIVE)]}
-    for name in plan.carries:
-        if not name.startswith(f"{CHECK}/"):
-            by_folder.setdefault(posixpath.dirname(name), []).append(plan.carried_file(name))
-    by_folder[""].append(plan.slice)
-    if plan.parts:
-        by_folder[REQUIREMENTS] = list(plan.parts)
-    for folder, names in by_folder.items():
-        yield names, f"{posixpath.join(place, folder)}/".replace("//", "/")
+def further_names(plan: Plan) -> list[str]:
+    """Name the carried files of an image beside the smoke check and what every image has."""
+    return [name for name in plan.carries if not name.startswith(f"{CHECK}/") and name not in OF_ALL]

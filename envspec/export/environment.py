@@ -161,7 +161,7 @@ def project_of(spec: Spec, target: LockedTarget) -> Project | None:
 
 def build_names(project: Project | None) -> frozenset[str]:
     """Name what a project's build requires."""
-    return frozenset(requirement_name(one.text) for one in (project and project.build_requires) or ())
+    return frozenset(requirement_name(requirement.text) for requirement in (project and project.build_requires) or ())
 
 
 def is_compiled(project: Project | None) -> bool:

@@ -55,11 +55,11 @@ RECIPES = {
     "edf": Recipe(edf.render, names=(edf.FILE,), listed=False),
 }
 """All formats, in the order of messages: what else knows them by name follows from this."""
-OF_A_TARGET = tuple(name for name, one in RECIPES.items() if one.render)
-OF_A_SPEC = tuple(name for name, one in RECIPES.items() if one.whole)
-OF_ALL = tuple(name for name, one in RECIPES.items() if one.listed)
+OF_A_TARGET = tuple(name for name, entry in RECIPES.items() if entry.render)
+OF_A_SPEC = tuple(name for name, entry in RECIPES.items() if entry.whole)
+OF_ALL = tuple(name for name, entry in RECIPES.items() if entry.listed)
 """The formats that `all` exports."""
-OWN = frozenset({SLICE, *(name for one in RECIPES.values() for name in one.names)})
+OWN = frozenset({SLICE, *(name for value in RECIPES.values() for name in value.names)})
 """The names in a target's folder."""
 
 
@@ -105,13 +105,13 @@ def render_all_of_spec(plan: SpecPlan, names: Iterable[str] = OF_A_SPEC) -> dict
 
 
 def _render_all(render: Callable[[str], dict[str, str]], names: Iterable[str]) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
+    rendered: dict[str, dict[str, str]] = {}
     for name in names:
         try:
-            found[name] = render(name)
+            rendered[name] = render(name)
         except InputError:
             continue
-    return found
+    return rendered
 
 
 class ExportedRecipes(Struct, frozen=True):
@@ -131,16 +131,16 @@ class ExportedRecipes(Struct, frozen=True):
 
 def exported_recipes(plan: SpecPlan, paths: Iterable[str]) -> ExportedRecipes:
     """Recognise the recipes in a folder with these paths: the formats whose first file exists."""
-    there = set(paths)
+    existing = set(paths)
     targets: dict[str, tuple[str, ...]] = {}
     files: dict[str, str] = {}
     whole = True
     for of in plan.targets:
         rendered = render_all(of)
-        targets[of.target] = _there(rendered, there, files)
+        targets[of.target] = _add_existing(rendered, existing, files)
         whole = whole and _of_all(targets[of.target]) in ((), _of_all(rendered))
     rendered = render_all_of_spec(plan)
-    spec = _there(rendered, there, files)
+    spec = _add_existing(rendered, existing, files)
     return ExportedRecipes(targets, spec, whole and len(spec) == len(rendered), files)
 
 
@@ -148,9 +148,11 @@ def _of_all(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name in OF_ALL)
 
 
-def _there(rendered: Mapping[str, Mapping[str, str]], there: set[str], files: dict[str, str]) -> tuple[str, ...]:
+def _add_existing(
+    rendered: Mapping[str, Mapping[str, str]], existing: set[str], files: dict[str, str]
+) -> tuple[str, ...]:
     """Collect the existing formats, and add their files to the others."""
-    found = tuple(name for name, made in rendered.items() if next(iter(made)) in there)
-    for name in found:
+    names = tuple(name for name, made in rendered.items() if next(iter(made)) in existing)
+    for name in names:
         files.update(rendered[name])
-    return found
+    return names

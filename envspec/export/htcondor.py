@@ -60,7 +60,7 @@ def _gpus(plan: Plan) -> Iterator[str]:
     yield "request_gpus = $(gpus:1)"
     if plan.architectures:
         yield from _capabilities([cc.read_capability(sm) for sm in plan.architectures])
-    brought = any(one.name == compat.NAME for one in plan.toolkit)
+    brought = any(source.name == compat.NAME for source in plan.toolkit)
     runtime = toolkits.of_driver(plan.driver_floor, plan.platform) if plan.driver_floor and not brought else None
     if runtime:
         yield f"# what a driver from {plan.driver_floor} on says that it runs"
@@ -73,11 +73,15 @@ def _capabilities(compiled: list[cc.Architecture]) -> Iterator[str]:
     """
     compiled = sorted(compiled)
     first, last = compiled[0].capability, f"{compiled[-1].major}.9"
-    between = [one for one in gpus.capabilities() if cc.order(first) <= cc.order(one) <= cc.order(last)]
-    if all(cc.covers([str(one) for one in compiled], one, None) for one in between if not cc.is_integrated(one)):
+    between = [gpu for gpu in gpus.capabilities() if cc.order(first) <= cc.order(gpu) <= cc.order(last)]
+    if all(
+        cc.covers([str(capability) for capability in compiled], capability, None)
+        for capability in between
+        if not cc.is_integrated(capability)
+    ):
         yield f"gpus_minimum_capability = {first}"
         yield f"gpus_maximum_capability = {last}"
     else:
-        majors = {one.major: one.capability for one in reversed(compiled)}
+        majors = {capability.major: capability.capability for capability in reversed(compiled)}
         spans = (f"(Capability >= {majors[major]} && Capability <= {major}.9)" for major in sorted(majors))
         yield f"require_gpus = {' || '.join(spans)}"

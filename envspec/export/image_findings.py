@@ -40,8 +40,8 @@ def image_findings(spec: Spec, locked: Sequence[LockedTarget]) -> Iterator[Findi
 def _services_without_package(spec: Spec, linux: Iterable[LockedTarget]) -> Iterator[Finding]:
     missing: dict[tuple[str, str], list[str]] = {}
     for target in linux:
-        for one in missing_packages(spec, target):
-            missing.setdefault(one, []).append(target.name)
+        for missing_package in missing_packages(spec, target):
+            missing.setdefault(missing_package, []).append(target.name)
     for (service, package), names in missing.items():
         yield Finding(
             "warning",

@@ -38,10 +38,12 @@ def missing_pins(plans: Iterable[Plan], formats: Iterable[str]) -> tuple[str, ..
 
 def _of_image(plan: Plan) -> Iterator[str]:
     if plan.on_base:
-        yield from (f"the image {one.name} has no digest" for one in (plan.base, plan.uv) if "@" not in one.pinned)
+        yield from (
+            f"the image {entry.name} has no digest" for entry in (plan.base, plan.uv) if "@" not in entry.pinned
+        )
         return
     images = [plan.base, plan.uv, plan.micromamba, plan.compiling.image if plan.compiling else None]
-    for image in (*images, *(one.image for one in plan.borrowed)):
+    for image in (*images, *(source.image for source in plan.borrowed)):
         if image is not None and "@" not in image.pinned:
             yield f"the image {image.name} has no digest"
     if plan.snapshot is None:
@@ -146,9 +148,9 @@ def base_of(spec: Spec) -> str:
     name = spec.image.base
     words = set(name.partition("@")[0].lower().replace(":", "/").replace("-", "/").split("/"))
     bare = {word.rstrip("0123456789.") for word in words}
-    found = sorted((words | bare) & _WITHOUT_APT)
-    if found or "distroless" in words:
-        message = f'the base image "{name}" has no apt ({(found or ["distroless"])[0]})'
+    matches = sorted((words | bare) & _WITHOUT_APT)
+    if matches or "distroless" in words:
+        message = f'the base image "{name}" has no apt ({(matches or ["distroless"])[0]})'
         hint = 'use a base with Debian or Ubuntu, such as base = "debian:trixie-slim"'
         raise InputError(message, hint=hint, place=spec.places.get("image.base", Place(spec.path)))
     return name
@@ -173,14 +175,17 @@ def compiled_packages(spec: Spec, target: LockedTarget) -> tuple[str, ...]:
     """Name what may be compiled against the environment, with CUDA's compiler where the target has CUDA: all but the
     sources that are built with what the lock names for it alone, and that is no compiler's."""
     terms = spec.terms_of(target.name)
-    told = {*terms.build_dependencies, *terms.no_build_isolation, *(one.name for one in terms.metadata)}
+    declared = {*terms.build_dependencies, *terms.no_build_isolation, *(source.name for source in terms.metadata)}
     ready = bool(spec.image.build_env or spec.image.build_apt)
-    found = [
+    compiled = [
         pin.name
         for pin in sources(target)
-        if ready or pin.name in told or pin.built_with is None or COMPILING & {one.name for one in pin.built_with}
+        if ready
+        or pin.name in declared
+        or pin.built_with is None
+        or COMPILING & {build_pin.name for build_pin in pin.built_with}
     ]
-    return (*found, *([spec.project.name] if spec.project and is_compiled(spec.project) else []))
+    return (*compiled, *([spec.project.name] if spec.project and is_compiled(spec.project) else []))
 
 
 def compiler(spec: Spec, target: LockedTarget) -> str | None:
@@ -230,7 +235,7 @@ def base_reference(spec: Spec, lock: Lock, target: LockedTarget) -> ImageReferen
     """Give a target's base image with its digest in the lock. Raises InputError as `base_of` does."""
     if spec.base is None:
         return reference(lock, base_of(spec))
-    known = next((one.digest for one in lock.bases if one.platform == target.inputs.platform), None)
+    known = next((image.digest for image in lock.bases if image.platform == target.inputs.platform), None)
     return ImageReference(spec.base.place, known)
 
 
@@ -248,7 +253,9 @@ def on_base(spec: Spec, lock: Lock, target: LockedTarget) -> OnBase | None:
         message = f"the Python of {spec.base.place} lies at {printable(path)}, which no recipe can hold"
         raise InputError(message, hint="find out who made the base", place=spec.places.get("base"))
     prefix, folder = posixpath.dirname(posixpath.dirname(path)), "site-packages"
-    if prefix in ("/usr", "/usr/local") and any(one.endswith("/dist-packages") for one in inventory.folders):
+    if prefix in ("/usr", "/usr/local") and any(
+        folder_name.endswith("/dist-packages") for folder_name in inventory.folders
+    ):
         prefix, folder = "/usr/local", "dist-packages"
     return OnBase(spec.base.kind, path, prefix, f"{prefix}/lib/python{target.inputs.python}/{folder}".lstrip("/"))
 
@@ -265,7 +272,11 @@ def earlier_cuda_image(lock: Lock, name: str) -> LockedImage | None:
     today = _CUDA_IMAGE.fullmatch(name)
     if today is None or lock.image(name):
         return None
-    alike = (one for one in lock.images if (own := _CUDA_IMAGE.fullmatch(one.name)) and own.groups() == today.groups())
+    alike = (
+        target
+        for target in lock.images
+        if (own := _CUDA_IMAGE.fullmatch(target.name)) and own.groups() == today.groups()
+    )
     return next(alike, None)
 
 
@@ -278,11 +289,11 @@ def with_locked_images(spec: Spec, lock: SoundLock) -> tuple[Spec, SoundLock]:
     doubts = []
 
     def doubt(what: str, today: str, locked: str, targets: tuple[str, ...] = ()) -> None:
-        said = f"by today's facts the {what} is {today} (the lock says {locked}), so {locked} counts"
-        doubts.append(Finding("warning", "image-changed", said, targets=targets))
+        message = f"by today's facts the {what} is {today} (the lock says {locked}), so {locked} counts"
+        doubts.append(Finding("warning", "image-changed", message, targets=targets))
 
     base = spec.image.base
-    same = [one.name for one in lock.images if one.name.partition(":")[0] == base.partition(":")[0]]
+    same = [image.name for image in lock.images if image.name.partition(":")[0] == base.partition(":")[0]]
     if "image.base" not in spec.places and base not in same and len(same) == 1:
         doubt("base image", base, same[0])
         spec = replace(spec, image=replace(spec.image, base=same[0]))

@@ -36,50 +36,50 @@ def _usage(plan: Plan) -> list[str]:
 
 
 def _job(plan: Plan) -> str:
-    asked = plan.kubernetes
+    table = plan.kubernetes
     name = job_name(plan.title)
     usage = [*_usage(plan), "[kubernetes] program is what it trains; without one it runs the smoke check."]
-    if not asked.volume:
+    if not table.volume:
         usage.append(f"{WORKSPACE} goes with the pod: [kubernetes] volume names a claim that stays.")
     pod = {
-        **({"subdomain": name} if asked.nodes > 1 else {}),
+        **({"subdomain": name} if table.nodes > 1 else {}),
         "restartPolicy": "Never",
         **_pod(plan),
         "containers": [{"name": "train", **_image(plan), "args": _training(plan, name), **_container(plan)}],
     }
-    spec: dict[str, Any] = {"backoffLimit": asked.retries * asked.nodes}
-    if asked.deadline:
-        spec["activeDeadlineSeconds"] = asked.deadline
-    if asked.retries:
+    spec: dict[str, Any] = {"backoffLimit": table.retries * table.nodes}
+    if table.deadline:
+        spec["activeDeadlineSeconds"] = table.deadline
+    if table.retries:
         # a pod that the cluster took away is no failure of its program
         condition = {"type": "DisruptionTarget", "status": "True"}
         spec["podFailurePolicy"] = {"rules": [{"action": "Ignore", "onPodConditions": [condition]}]}
-    if asked.nodes > 1:
-        spec |= {"completions": asked.nodes, "parallelism": asked.nodes, "completionMode": "Indexed"}
+    if table.nodes > 1:
+        spec |= {"completions": table.nodes, "parallelism": table.nodes, "completionMode": "Indexed"}
     spec["template"] = {"metadata": {"labels": {_NAME: name}}, "spec": pod}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": _metadata(plan, name), "spec": spec}
-    documents = [*([_headless(plan, name)] if asked.nodes > 1 else []), job]
+    documents = [*([_headless(plan, name)] if table.nodes > 1 else []), job]
     return "\n".join([*hash_heading(plan, usage), "---\n".join(map(dump, documents))])
 
 
 def _training(plan: Plan, name: str) -> list[str]:
     """The command of the Job's pods. Kubernetes itself puts a pod's number into `$(JOB_COMPLETION_INDEX)`."""
-    asked = plan.kubernetes
-    if not asked.program:
+    table = plan.kubernetes
+    if not table.program:
         return ["smoke"]
-    ranks = asked.gpus if plan.is_cuda else 1
+    ranks = table.gpus if plan.is_cuda else 1
     warned = ["sh", f"{CARRIED}/warned.sh", "TERM"]
-    if asked.nodes == 1:
-        return [*warned, "torchrun", "--standalone", f"--nproc-per-node={ranks}", *map(_literal, asked.program)]
+    if table.nodes == 1:
+        return [*warned, "torchrun", "--standalone", f"--nproc-per-node={ranks}", *map(_literal, table.program)]
     return [
         *warned,
         "torchrun",
-        f"--nnodes={asked.nodes}",
+        f"--nnodes={table.nodes}",
         f"--nproc-per-node={ranks}",
         "--node-rank=$(JOB_COMPLETION_INDEX)",
         f"--master-addr={name}-0.{name}",
         f"--master-port={PORT}",
-        *map(_literal, asked.program),
+        *map(_literal, table.program),
     ]
 
 
@@ -119,17 +119,17 @@ def _metadata(plan: Plan, name: str) -> dict[str, Any]:
 
 def _pod(plan: Plan) -> dict[str, Any]:
     """Make what pods have, but for their containers."""
-    asked = plan.kubernetes
-    taints = [_toleration(taint) for taint in asked.tolerations]
+    table = plan.kubernetes
+    taints = [_toleration(taint) for taint in table.tolerations]
     if plan.architectures:
         taints.insert(0, {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"})
-    labels = {"kubernetes.io/arch": plan.oci_platform.rpartition("/")[2], **asked.node_selector}
-    workspace = {"persistentVolumeClaim": {"claimName": asked.volume}} if asked.volume else {"emptyDir": {}}
-    found = {
+    labels = {"kubernetes.io/arch": plan.oci_platform.rpartition("/")[2], **table.node_selector}
+    workspace = {"persistentVolumeClaim": {"claimName": table.volume}} if table.volume else {"emptyDir": {}}
+    spec = {
         "automountServiceAccountToken": False,
         "nodeSelector": labels,
-        "imagePullSecrets": [{"name": asked.pull_secret}] if asked.pull_secret else None,
-        "terminationGracePeriodSeconds": asked.grace,
+        "imagePullSecrets": [{"name": table.pull_secret}] if table.pull_secret else None,
+        "terminationGracePeriodSeconds": table.grace,
         "tolerations": taints,
         "affinity": _affinity(plan),
         "securityContext": {
@@ -146,7 +146,7 @@ def _pod(plan: Plan) -> dict[str, Any]:
             {"name": "workspace", **workspace},
         ],
     }
-    return {name: value for name, value in found.items() if value or value is False}
+    return {name: value for name, value in spec.items() if value or value is False}
 
 
 def _image(plan: Plan) -> dict[str, Any]:
@@ -169,19 +169,19 @@ def _toleration(taint: str) -> dict[str, str]:
 
 def _container(plan: Plan) -> dict[str, Any]:
     """Make what every container has, after its name, image and program."""
-    asked = plan.kubernetes
-    limits = {"nvidia.com/gpu": str(asked.gpus)} if plan.is_cuda else {}
-    if asked.rdma:
-        limits[asked.rdma] = "1"
-    wanted = {"cpu": str(asked.cpus)} if asked.cpus else {}
-    if asked.memory:
-        wanted["memory"] = limits["memory"] = asked.memory
-    resources = {name: given for name, given in (("requests", wanted), ("limits", limits)) if given}
+    table = plan.kubernetes
+    limits = {"nvidia.com/gpu": str(table.gpus)} if plan.is_cuda else {}
+    if table.rdma:
+        limits[table.rdma] = "1"
+    requests = {"cpu": str(table.cpus)} if table.cpus else {}
+    if table.memory:
+        requests["memory"] = limits["memory"] = table.memory
+    resources = {name: given for name, given in (("requests", requests), ("limits", limits)) if given}
     # RDMA's memory is locked
-    rights = {"drop": ["ALL"], **({"add": ["IPC_LOCK"]} if asked.rdma else {})}
+    rights = {"drop": ["ALL"], **({"add": ["IPC_LOCK"]} if table.rdma else {})}
     places = {"shm": "/dev/shm", "tmp": "/tmp", "workspace": WORKSPACE}
     return {
-        **({"envFrom": [{"secretRef": {"name": asked.secret}}]} if asked.secret else {}),
+        **({"envFrom": [{"secretRef": {"name": table.secret}}]} if table.secret else {}),
         **({"resources": resources} if resources else {}),
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -207,8 +207,8 @@ def _nodes(plan: Plan) -> Iterator[list[dict[str, Any]]]:
     """List the kinds of node that do, each by what its labels are."""
     driver = "cuda.driver-version.major"
     lowest: dict[int, int] = {}
-    for one in map(read_capability, plan.architectures):
-        lowest[one.major] = min(one.number % 10, lowest.get(one.major, 9))
+    for architecture in map(read_capability, plan.architectures):
+        lowest[architecture.major] = min(architecture.number % 10, lowest.get(architecture.major, 9))
     # code runs on its own major version, from its own minor version on
     alike: dict[int, list[int]] = {}
     for major, minor in sorted(lowest.items()):

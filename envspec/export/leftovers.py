@@ -48,11 +48,11 @@ def leftovers(plan: SpecPlan, files: Mapping[str, str], paths: Iterable[str], re
 
     Earlier exports wrote the whole lock. It goes in a repository's usual place alone; elsewhere it may be the user's.
     """
-    there = set(paths)
-    flake = _orphaned_nix_files(plan, there, read)
-    if LOCK in there and plan.targets[0].place == place_of(plan.spec) and _head(read(LOCK) or "") == _head(HEADER):
+    existing = set(paths)
+    flake = _orphaned_nix_files(plan, existing, read)
+    if LOCK in existing and plan.targets[0].place == place_of(plan.spec) and _head(read(LOCK) or "") == _head(HEADER):
         yield LOCK
-    for path in sorted(there - set(files), key=lambda path: (path.endswith(f"/{SUMS}"), path)):
+    for path in sorted(existing - set(files), key=lambda path: (path.endswith(f"/{SUMS}"), path)):
         first, _, name = path.partition("/")
         if (
             split_shared_path(path)
@@ -69,12 +69,12 @@ def _is_shared_now(path: str, read: Read) -> bool:
     return path in heads and _head(read(path) or "") == heads[path]
 
 
-def _orphaned_nix_files(plan: SpecPlan, there: Container[str], read: Read) -> frozenset[str]:
+def _orphaned_nix_files(plan: SpecPlan, existing: Container[str], read: Read) -> frozenset[str]:
     """Pick the flake of a spec whose targets all got conda packages, and what it imports. It goes last, as it proves
     the other.
     """
-    found = _owner(nix.FILE, read) if nix.FILE in there and not any(map(nix.admits, plan.targets)) else None
-    if found is None or found[0] != plan.spec:
+    owner = _owner(nix.FILE, read) if nix.FILE in existing and not any(map(nix.admits, plan.targets)) else None
+    if owner is None or owner[0] != plan.spec:
         return frozenset()
     beside = {ENVIRONMENT_FILE: carried_files()[ENVIRONMENT_FILE]}
     return frozenset({nix.FILE, *(path for path, text in beside.items() if _head(read(path) or "") == _head(text))})
@@ -86,11 +86,11 @@ def _head(text: str) -> str:
 
 def _is_of_a_former_target(plan: SpecPlan, path: str, first: str, name: str, read: Read) -> bool:
     if name in OWN and first not in plan.names:
-        found = _owner(path, read)
-        return found is not None and found[0] == plan.spec
+        owner = _owner(path, read)
+        return owner is not None and owner[0] == plan.spec
     if path.endswith(f"/{devcontainer.FILE}"):
-        found = _owner(path, read)
-        return found is not None and found[0] == plan.spec and found[1] not in plan.names
+        owner = _owner(path, read)
+        return owner is not None and owner[0] == plan.spec and owner[1] not in plan.names
     return False
 
 
@@ -127,11 +127,11 @@ def removable(paths: Iterable[str], sums: Mapping[str, Sums], read: Read) -> Ite
         if shared is None:
             yield path
         elif (text := read(path)) is not None:
-            (folder, name), found = shared, digest(text)
-            named = _REQUIREMENTS.fullmatch(path) and found.startswith(contents)
+            (folder, name), content = shared, digest(text)
+            named = _REQUIREMENTS.fullmatch(path) and content.startswith(contents)
             named = named or (folder == REQUIREMENTS and text.startswith((HEAD, _PYTHON)))
             own_list = name == SUMS and text == sums_text(read_sums(text))
-            if named or (name, found) in sums.get(folder, ()) or own_list:
+            if named or (name, content) in sums.get(folder, ()) or own_list:
                 yield path
 
 
@@ -141,16 +141,16 @@ def recipe_reasons(plan: SpecPlan, standing: ExportedRecipes, paths: Iterable[st
     Takes the recognised recipes, the paths of the files, and a function that reads a file. Other files are the user's
     own, except in the folders that targets share.
     """
-    there = set(paths)
-    left = list(leftovers(plan, standing.files, there, read))
+    existing = set(paths)
+    left = list(leftovers(plan, standing.files, existing, read))
     own = set(removable(left, sums_there(read), read))
-    kept = ", and no export wrote it: remove it, or keep it elsewhere"
+    remedy = ", and no export wrote it: remove it, or keep it elsewhere"
     out = [
-        reason("recipe-extra", f"{path} belongs to no recipe of the lock{'' if path in own else kept}", file=path)
+        reason("recipe-extra", f"{path} belongs to no recipe of the lock{'' if path in own else remedy}", file=path)
         for path in left
     ]
     for path, text in standing.files.items():
-        if path not in there:
+        if path not in existing:
             out.append(reason("recipe-missing", f"{path} is missing from its recipe", file=path))
         elif (stands := read(path)) != text:
             message = f"{path} differs from what the spec and its lock give"
@@ -158,7 +158,7 @@ def recipe_reasons(plan: SpecPlan, standing: ExportedRecipes, paths: Iterable[st
                 out.append(_differing_check(path, message, text, stands or ""))
             else:
                 out.append(differing("recipe-differs", path, message, text, stands or ""))
-    return tuple(sorted(out, key=lambda one: str(one.file)))
+    return tuple(sorted(out, key=lambda finding: str(finding.file)))
 
 
 def _differing_check(path: str, message: str, expected: str, stands: str) -> Finding:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from envspec.base.errors import InputError, Place
 from envspec.export import compat, images, nvcc
-from envspec.export.carried import build_scripts, carried_files, carried_names, carried_sources
+from envspec.export.carried import carried_files, carried_names, carried_sources
 from envspec.export.environment import (
     build_names,
     build_variables,
@@ -25,6 +25,7 @@ from envspec.export.environment import (
 from envspec.export.images import CODE_SERVER, reference
 from envspec.export.pip_steps import Run, build_steps, local_indexes, pip_steps, project_steps, share_out, with_row
 from envspec.export.plan import (
+    BUILD_SCRIPT,
     CHECK,
     FETCH_VARIANTS,
     SLICE,
@@ -87,23 +88,25 @@ class _Runs(Struct, frozen=True):
         """Make them. Raises InputError for an index that the spec doesn't name."""
         project, names = spec.project, build_names(spec.project)
         compiled = is_compiled(project)
-        builds = {one.name: lock.python(one) for one in targets}
+        builds = {target.name: lock.python(target) for target in targets}
         return _Runs(
             pip_steps(spec, targets),
             build_steps(
-                spec, [one for one in targets if images.compiled_packages(spec, one)], names if compiled else ()
+                spec,
+                [target for target in targets if images.compiled_packages(spec, target)],
+                names if compiled else (),
             ),
             {} if compiled or project is None else project_steps(spec, targets, names),
             share_out(
                 "conda",
                 {
-                    one.name: [conda_explicit.with_rows(lock, one, with_row)]
-                    for one in targets
-                    if any(pin.kind == "conda" for pin in one.pins)
+                    target.name: [conda_explicit.with_rows(lock, target, with_row)]
+                    for target in targets
+                    if any(pin.kind == "conda" for pin in target.pins)
                 },
             ),
             share_out("python", {name: [uv_table(build)] for name, build in builds.items() if build}, "json", head=""),
-            any(pin.artifact and pin.artifact.variant for one in lock for pin in one.pins),
+            any(pin.artifact and pin.artifact.variant for target in lock for pin in target.pins),
         )
 
 
@@ -138,17 +141,17 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         raise InputError(
             f'the user "{spec.image.user}" is one of Debian\'s own', hint='user = "dev"', place=Place(spec.path)
         )
-    wanted = services(spec, lock, target)
-    own_targets = [target if one.name == target.name else one for one in _suitable(lock)]
+    own_services = services(spec, lock, target)
+    own_targets = [target if other.name == target.name else other for other in _suitable(lock)]
     runs = runs or _Runs.of(spec, lock, own_targets)
     steps, seen = runs.steps[target.name], runs.seen.get(target.name, ())
     built = runs.built.get(target.name, ())
     project = own_project(spec, target, place, tuple(step for step, _ in built))
     built = built if project else ()
-    with_torch = [pin.name for pin in target.pins if any(one.name == "torch" for one in pin.built_with or ())]
+    with_torch = [pin.name for pin in target.pins if any(other.name == "torch" for other in pin.built_with or ())]
     for name in (*(name for step, _ in steps for name in step.unisolated), *with_torch):
         refuse_unknown_gpus(name, target)
-    scripts = (*([FETCH_VARIANTS] if runs.has_variants else []), *(service.script for service in wanted))
+    scripts = (*([FETCH_VARIANTS] if runs.has_variants else []), *(service.script for service in own_services))
     carries = {
         name: carried_files()[name]
         for name in sorted(carried_names(scripts))
@@ -194,9 +197,9 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         micromamba=reference(lock, images.MICROMAMBA) if explicit else None,
         user=spec.image.user,
         env=environment(spec, target) if spec.base is None else environment_on_base(spec, target),
-        apt=(own_apt := _apt(spec, target, wanted)),
+        apt=(own_apt := _apt(spec, target, own_services)),
         spec_apt=tuple(sorted({*spec.image.apt}.difference(own_apt))),
-        services=wanted,
+        services=own_services,
         toolkit=tuple(_toolkit(spec, lock, target)),
         compiling=compiling,
         project=project,
@@ -233,7 +236,7 @@ def _in_context(plan: Plan) -> Plan:
         return replace(step, requirements=requirements, built_with=step.built_with and own + step.built_with)
 
     every = carried_files()
-    own_carried = {name: every[name] for name in (*plan.carries, *build_scripts())}
+    own_carried = {name: every[name] for name in (*plan.carries, BUILD_SCRIPT)}
     carried = carried_sources(every if plan.shares else own_carried)
     files = {own + path: text for path, text in plan.files.items()}
     files |= {plan.carried_file(path): text for path, text in carried.items()}
@@ -259,10 +262,10 @@ def _toolkit(spec: Spec, lock: Lock, target: LockedTarget) -> Iterator[Borrowed]
         yield nvcc.borrow(cuda, target.inputs.platform, reference(lock, images.devel(cuda, spec, target)))
 
 
-def _apt(spec: Spec, target: LockedTarget, wanted: tuple[Service, ...]) -> tuple[str, ...]:
+def _apt(spec: Spec, target: LockedTarget, services: tuple[Service, ...]) -> tuple[str, ...]:
     torch = _FOR_TORCH if torch_version(target) else ()
     fabric = _FABRIC if target.inputs.cuda and spec.image.fabric == "infiniband" else ()
-    return tuple(sorted({*_ALWAYS, *torch, *fabric, *(name for service in wanted for name in service.apt)}))
+    return tuple(sorted({*_ALWAYS, *torch, *fabric, *(name for service in services for name in service.apt)}))
 
 
 def _compiling(spec: Spec, lock: Lock, target: LockedTarget, wheels: tuple[PipStep, ...]) -> Compiling | None:

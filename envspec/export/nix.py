@@ -85,35 +85,35 @@ def render(plan: SpecPlan) -> dict[str, str]:
 def _usage(plan: SpecPlan, plans: list[Plan]) -> list[str]:
     target = next((of.target for of in plans if "." not in of.target), plans[0].target)
     flake = f"./recipes/{plan.spec}" if plan.shares else "path:."
-    told = [
+    lines = [
         *(["In the repository's own folder, once git knows these files:"] if plan.shares else []),
         f"nix build {shell(f'{flake}#{target}')}       # an environment, as ./result",
         f"nix develop {shell(f'{flake}#{target}')}     # a shell with it",
         f"nix run {shell(f'{flake}#{target}-check')}   # the smoke check",
     ]
     if any(of.build for of in plans):
-        told.append(f"Python {plans[0].python} is that of nixpkgs, not the build that the lock names.")
+        lines.append(f"Python {plans[0].python} is that of nixpkgs, not the build that the lock names.")
     if any("." in of.target for of in plans):
-        told.append(f"A name with a dot is quoted twice: nix build '{flake}#\"a.b\"'")
+        lines.append(f"A name with a dot is quoted twice: nix build '{flake}#\"a.b\"'")
     without = [of.target for of in plan.targets if of not in plans]
     if without:
-        told.append(f"Not here, as they have conda packages: {', '.join(without)}")
-    bringing = [of.target for of in plans if any(one.name == compat.NAME for one in of.toolkit)]
+        lines.append(f"Not here, as they have conda packages: {', '.join(without)}")
+    bringing = [of.target for of in plans if any(source.name == compat.NAME for source in of.toolkit)]
     if bringing:
-        told.append(f"Without cuda-compat, which images bring, so with a driver of its CUDA: {', '.join(bringing)}")
+        lines.append(f"Without cuda-compat, which images bring, so with a driver of its CUDA: {', '.join(bringing)}")
     if own := plans[0].project:
-        told += [
+        lines += [
             f"Without {own.name} itself. With it, from a flake in its folder that has this one as an input:",
             f'  recipes.lib.environment {{ pkgs = …; target = "{target}"; project = ./.; }}',
         ]
     indexes = sorted({index for of in plans for index in of.indexes})
     if indexes:
-        told += [
+        lines += [
             "",
             "indexes.nix beside this file says where the other indexes have their files:",
             f"  {{ {' '.join(f'{index} = …;' for index in indexes)} }}",
         ]
-    return told
+    return lines
 
 
 def _targets(plans: Iterable[Plan]) -> Iterator[str]:
@@ -130,11 +130,11 @@ def _targets(plans: Iterable[Plan]) -> Iterator[str]:
 
 
 def _hook(plan: Plan) -> str:
-    kept = [
+    lines = [
         (name, value)
         for name, value in plan.env
         if not name.startswith(_OF_CONTAINERS) and not any(folder in value for folder in OF_IMAGES)
         if value != nvcc.FOLDER
     ]
-    exports = "".join(f"export {name}={shell(value)}\n" for name, value in kept)
+    exports = "".join(f"export {name}={shell(value)}\n" for name, value in lines)
     return f"unset PYTHONPATH\n{exports}" + (f"{_LIBCUDA}\n" if plan.is_cuda else "")

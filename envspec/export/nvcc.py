@@ -6,9 +6,7 @@ and the runtime that extensions are linked with: the other libraries are the whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from envspec.export.plan import Borrowed, ImageReference, Plan
+from envspec.export.plan import Borrowed, ImageReference
 from envspec.lock.model import LockedTarget
 from envspec.spec.model import Spec
 
@@ -30,18 +28,11 @@ def variables(spec: Spec) -> dict[str, str]:
 
 def borrow(cuda: str, platform: str, image: ImageReference) -> Borrowed:
     """Give what an image takes from NVIDIA's -devel image of a CUDA version."""
-    there, of = f"{FOLDER}-{cuda}", f"targets/{_FOLDERS[platform]}"
+    toolkit, of = f"{FOLDER}-{cuda}", f"targets/{_FOLDERS[platform]}"
     paths = {"bin": "bin", "nvvm": "nvvm", f"{of}/include": f"{of}/include", f"{of}/lib/libcuda*": f"{of}/lib/"}
-    copies = tuple((f"{there}/{one}", f"{FOLDER}/{here}") for one, here in paths.items())
+    copies = tuple((f"{toolkit}/{path}", f"{FOLDER}/{here}") for path, here in paths.items())
     # the names by which builds look for the headers and the runtime
     names = {"include": "include", "lib64": "lib"}
-    return Borrowed(NAME, image, copies, tuple((f"{FOLDER}/{one}", f"{of}/{folder}") for one, folder in names.items()))
-
-
-def links(plan: Plan) -> Iterator[str]:
-    """Make the shell commands for the further names of what the image takes of the toolkit."""
-    links = [link for one in plan.toolkit for link in one.links]
-    if links:
-        yield f"mkdir -p {FOLDER}"
-    for name, target in links:
-        yield f"ln -sfn {target} {name}"
+    return Borrowed(
+        NAME, image, copies, tuple((f"{FOLDER}/{name}", f"{of}/{folder}") for name, folder in names.items())
+    )

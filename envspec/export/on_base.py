@@ -7,38 +7,40 @@ hash and without dependencies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from msgspec.structs import replace
-
 from envspec.base.errors import InputError
-from envspec.export import apptainer_scripts as scripts, template
-from envspec.export.building import unpack_check
-from envspec.export.dockerfile_steps import UV_MOUNTS, carried_copies, index_arguments, install, uv_mounts
+from envspec.export import sif, template
+from envspec.export.dockerfile_steps import (
+    LAYERS,
+    UV_MOUNTS,
+    index_arguments,
+    install,
+    run_step,
+    uv_mounts,
+)
 from envspec.export.plan import (
-    BASE_LABELS,
-    BUILD_SCRIPTS,
+    BUILD_SCRIPT,
     CARRIED,
+    CHECK,
+    CHECK_ARCHIVE,
     REQUIREMENTS,
+    SLICE,
+    SUMS,
     OnBase,
     Plan,
-    hash_heading,
     heading,
     recipe_labels,
 )
-from envspec.export.quote import shell
+from envspec.export.quote import definition_text, shell
+from envspec.export.sif import BASE, SETTINGS, environment_lines_on_base
 
 _TOOLS = "/run/uv"
 """Where uv's stage is mounted."""
-_UV = "/opt/uv"
-"""uv, while a SIF is built."""
-SIF = "base.sif"
 
 
 def refuse_unknown(plan: Plan) -> OnBase:
     """Give the base of a target that has one. Raises InputError for what recipes on a base don't know yet."""
-    for found, what in ((plan.project, "the spec's own project"), (plan.has_variants, "variants of wheels")):
-        if found:
+    for present, what in ((plan.project, "the spec's own project"), (plan.has_variants, "variants of wheels")):
+        if present:
             raise InputError(
                 f"{plan.target}: recipes on a base don't know {what} yet", hint="install the environment on a prefix"
             )
@@ -53,33 +55,31 @@ def dockerfile(plan: Plan) -> str:
         hint = "export its Apptainer definition: --format apptainer"
         raise InputError(f"{plan.target} comes on top of a {base.kind}, and a Dockerfile's base is an image", hint=hint)
     options = f"--build-arg SOURCE_DATE_EPOCH={plan.epoch} --platform {plan.oci_platform}"
-    contexts = "".join(f" --build-context {one.context}={shell(one.folder or 'FOLDER')}" for one in plan.local_indexes)
+    contexts = "".join(
+        f" --build-context {index.context}={shell(index.folder or 'FOLDER')}" for index in plan.local_indexes
+    )
     usage = [
         plan.above,
         f"  docker buildx build {options}{contexts} \\",
         f"    -f {plan.own}{plan.target}/Dockerfile -t {plan.image} .",
         f"  docker run --rm -it{' --gpus all' if plan.is_cuda else ''} --shm-size {plan.shm} {plan.image}",
-        "",
-        "Its entry point, user and variables are the base's. Other indexes, mirrors and logins: in a uv.toml, by",
-        "--secret id=uv,src=uv.toml. It stays out of the image.",
+        "Its entry point, user and variables are the base's. Mirrors and logins stay out: --secret id=uv,src=FILE",
     ]
-    place = f"{CARRIED}/{REQUIREMENTS}"
-    at_base = replace(plan, parts=())
-    python = f"PYTHON={base.python}"
+    place, script = f"{CARRIED}/{REQUIREMENTS}", "--mount=type=bind,from=build,target=/run/build"
+    settings = (f"UV={_TOOLS}/uv", f"PYTHON={base.python}", f"REQUIREMENTS={place}")
+    mounts = [*UV_MOUNTS, *uv_mounts(plan.pip), f"--mount=type=bind,from=uv,target={_TOOLS}", script]
+    commands = [(*settings, *install(step, "-", at="/run/build"), "--break-system-packages") for step in plan.pip]
+    carried = [plan.carried_file(name) for name in _carried_names(plan)]
     return template.render(
         "dockerfile_on_base.j2",
         plan=plan,
         heading=heading(plan, usage),
-        scripts=plan.carried_file(BUILD_SCRIPTS),
+        script=plan.carried_file(BUILD_SCRIPT),
         arguments=index_arguments(plan.pip),
-        place=place,
-        mounts=[*UV_MOUNTS, *uv_mounts(plan.pip)],
-        commands=[
-            (f"UV={_TOOLS}/uv", python, *install(step, "-", "/run/build", place), "--break-system-packages")
-            for step in plan.pip
-        ],
-        copies=list(carried_copies(at_base, CARRIED)),
-        sums=["set -eu", *unpack_check(CARRIED, base.python)],
+        requirements=place,
+        installed=(mounts, commands),
+        carried=[*carried, plan.slice],
+        sealed=([script], [run_step("sealed", CARRIED, base.python, at="/run/build")]),
         variables=dict(plan.env),
         labels=recipe_labels(plan),
     )
@@ -92,37 +92,34 @@ def apptainer(plan: Plan) -> str:
     beside = f"{plan.own}{plan.target}/"
     usage = [plan.above]
     if base.kind == "sif":
-        usage.append(f"  {beside}{SIF} is {scripts.safe_text(plan.base.name)}, or a link to it")
+        usage.append(f"  {beside}{BASE} is {definition_text(plan.base.name)}, or a link to it")
     usage += [
         f"  apptainer build --notest {plan.title}.sif {beside}apptainer.def     # or singularity build",
         f"  apptainer test{nv} {plan.title}.sif     # the smoke check{', on a machine with the GPU' if nv else ''}",
-        "",
-        f"What is your own comes from a folder, by --bind FOLDER:{scripts.SETTINGS}, and stays out of the image:",
+        f"What is your own comes from a folder, by --bind FOLDER:{SETTINGS}, and stays out of the image:",
         "  uv.toml, cache/, netrc, and index-NAME/ of an index that is a folder",
     ]
-    return scripts.definition(_definition(plan, base, usage, f"{beside}{SIF}"))
+    of_sif = base.kind == "sif"
+    carried = [(plan.carried_file(name), f"{CARRIED}/{name}") for name in _carried_names(plan)]
+    parts = [(file, f"{CARRIED}/{REQUIREMENTS}/") for file in plan.parts]
+    script = (plan.carried_file(BUILD_SCRIPT), f"{LAYERS}/{BUILD_SCRIPT}")
+    commands = [(*install(step, "-"), "--break-system-packages") for step in plan.pip]
+    return template.render(
+        "apptainer_on_base.j2",
+        plan=plan,
+        heading=heading(plan, usage),
+        bootstrap="localimage" if of_sif else "docker",
+        base=f"{beside}{BASE}" if of_sif else plan.base.pinned,
+        sources=[*carried, (plan.slice, f"{CARRIED}/{SLICE}"), *parts, script],
+        settings=[*sif.settings(plan), ("PYTHON", base.python)],
+        indexes=sif.index_places(plan),
+        installed=[run_step("sealed", CARRIED, base.python), *commands],
+        variables=list(environment_lines_on_base(plan)),
+        labels=sif.labels(plan),
+        python=base.python,
+    )
 
 
-def environment_lines(plan: Plan) -> Iterator[str]:
-    """Give the lines that set the variables of a SIF on a base, or of what lies over one: a caller's for another Python
-    stay outside, but for PYTHONPATH, which the base may need."""
-    yield scripts.EMPTY_PYTHONS.replace(" PATH ", " ")
-    yield from scripts.export_variables(plan.env)
-
-
-def _definition(plan: Plan, base: OnBase, usage: list[str], sif: str) -> Iterator[str]:
-    yield from hash_heading(plan, usage)
-    yield ""
-    yield from scripts.stage_header(plan.uv, "uv")
-    if base.kind == "sif":
-        yield from ("Bootstrap: localimage", f"From: {sif}", "Stage: final", "")
-    else:
-        yield from scripts.stage_header(plan.base, "final")
-    yield from scripts.section("files from uv", [f"/uv {_UV}"])
-    yield from scripts.section("files", scripts.carried_lines(plan))
-    yield from scripts.section("post", scripts.post_on_base(plan, base.python, _UV))
-    yield from scripts.section("environment", environment_lines(plan))
-    found = [(name, value) for name, value in recipe_labels(plan).items() if not name.startswith(BASE_LABELS)]
-    yield from scripts.section("labels", [f"{name} {scripts.safe_text(value)}" for name, value in found])
-    words = f"{base.python} -I {CARRIED}/check --config {CARRIED}/target.json --quick"
-    yield from ("%test", f"    exec {words}")
+def _carried_names(plan: Plan) -> list[str]:
+    """Name the carried files, the smoke check as one file."""
+    return [SUMS, CHECK_ARCHIVE, *(name for name in plan.carries if not name.startswith(f"{CHECK}/"))]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import posixpath
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -36,15 +36,6 @@ def layer_of(pin: Pin) -> str:
     return (stack_of(pin.name) or "rest") if pin.is_wheel else "source"
 
 
-def fetch_words(
-    step: PipStep, python: str, program: str, folder: str, uv: str, quote: Callable[[str], str]
-) -> list[str]:
-    """List the words of the command, each name quoted as the recipe wants it. uv's options for the step's index come
-    behind them."""
-    files = [f"{quote(one.file)} {one.sha256} {one.size or 0}" for one in step.variants]
-    return [f"{python} -I {program} {folder}", *files, f"-- {uv}"]
-
-
 _PYTORCH = "pytorch/"
 _GROUPS = (*LAYERS, "build")
 """`build` is what builds see of everything else."""
@@ -70,7 +61,7 @@ def share_out(
     parts: dict[tuple[str, ...], list[str]] = {}
     for lines, targets in sorted(owners.items()):
         parts.setdefault(tuple(targets), [head]).append(lines)
-    found: dict[str, dict[str, str]] = {target: {} for target in blocks}
+    files: dict[str, dict[str, str]] = {target: {} for target in blocks}
     for of, lines_of in sorted(parts.items()):
         names = ",".join(of)
         if len(names) > _LONG:
@@ -78,8 +69,8 @@ def share_out(
         path = f"{REQUIREMENTS}/{group}{'' if len(of) == len(blocks) else f'@{names}'}.{kind}"
         text = "".join(lines_of)
         for target in of:
-            found[target][path] = text
-    return found
+            files[target][path] = text
+    return files
 
 
 def block(name: str, line: str) -> str:
@@ -106,7 +97,7 @@ def pip_steps(spec: Spec, targets: Sequence[LockedTarget]) -> dict[str, tuple[Ru
 
     Raises InputError for an index that the spec doesn't name any more.
     """
-    grouped = {one.name: [(layer_of(pin), pin) for pin in one.pins if pin.kind == "pip"] for one in targets}
+    grouped = {target.name: [(layer_of(pin), pin) for pin in target.pins if pin.kind == "pip"] for target in targets}
     return _steps(spec, targets, grouped)
 
 
@@ -116,14 +107,14 @@ def build_steps(spec: Spec, targets: Sequence[LockedTarget], own: Collection[str
     No others: any change of theirs would compile everything again. `own` names what the build of the spec's project
     requires, where that is compiled.
     """
-    return _steps(spec, targets, {one.name: [*_for_builds(spec, one, own)] for one in targets}, "build")
+    return _steps(spec, targets, {target.name: [*_for_builds(spec, target, own)] for target in targets}, "build")
 
 
 def _for_builds(spec: Spec, target: LockedTarget, own: Collection[str]) -> Iterator[tuple[str, Pin]]:
     pins = {pin.name: pin for pin in target.pins if pin.kind == "pip"}
     sources = [pin.name for pin in pins.values() if not pin.is_wheel]
     terms = spec.terms_of(target.name)
-    needed = (one.text for name in sources for one in terms.build_dependencies.get(name, ()))
+    needed = (requirement.text for name in sources for requirement in terms.build_dependencies.get(name, ()))
     roots = ["torch", *_BUILD_TOOLS, *sources, *needed, *own]
     if terms.no_build_isolation & set(sources):
         roots += pins
@@ -154,7 +145,7 @@ def _steps(
             index = "pypi" if pin.index == "url" else pin.index
             key = (group, wave[pin.name], index, "" if pin.built_with is None else pin.name)
             runs.setdefault(key, {}).setdefault(target.name, []).append(pin)
-    found: dict[str, list[Run]] = {target.name: [] for target in targets}
+    runs_of: dict[str, list[Run]] = {target.name: [] for target in targets}
     for key in sorted(runs, key=_place):
         group, number, index, own = key
         of = "" if index == "pypi" else f"+{index.replace('/', '-')}"
@@ -171,8 +162,8 @@ def _steps(
         for target in targets:
             if pins := runs[key].get(target.name):
                 built_with = constraints.get(target.name, {})
-                found[target.name].append(_step(spec, target, key, pins, files[target.name], built_with))
-    return {target: tuple(made) for target, made in found.items()}
+                runs_of[target.name].append(_step(spec, target, key, pins, files[target.name], built_with))
+    return {target: tuple(made) for target, made in runs_of.items()}
 
 
 def _constraints(pins: Iterable[Pin]) -> str:
@@ -195,10 +186,10 @@ def _step(
 ) -> Run:
     group, _, index, _ = key
     # what sources are built with may come from indexes of the target's own
-    others = {one.index for pin in pins for one in target.build_wheels(pin)} - {"pypi"}
-    indexes = sorted(others | {index} - {"pypi", "git"})
-    backend = next((one.removeprefix(_PYTORCH) for one in indexes if one.startswith(_PYTORCH)), None)
-    own = next((one for one in indexes if not one.startswith(_PYTORCH)), None)
+    build_indexes = {wheel.index for pin in pins for wheel in target.build_wheels(pin)} - {"pypi"}
+    indexes = sorted(build_indexes | {index} - {"pypi", "git"})
+    backend = next((wheel.removeprefix(_PYTORCH) for wheel in indexes if wheel.startswith(_PYTORCH)), None)
+    own = next((wheel for wheel in indexes if not wheel.startswith(_PYTORCH)), None)
     terms = spec.terms_of(target.name)
     pages = terms.find_links
     url = spec.pip.indexes.get(own, pages.get(own)) if own else None
@@ -217,7 +208,7 @@ def _step(
         hashed=index != "git",
         flat=own in pages,
         local=local,
-        beside=bool(others),
+        beside=bool(build_indexes),
         variants=tuple(_variants(pins)),
         unisolated=tuple(
             sorted(pin.name for pin in pins if group == "source" and pin.name in terms.built_against_lock)
@@ -237,12 +228,12 @@ def local_indexes(spec: Spec, steps: Iterable[PipStep], target: LockedTarget, pl
     places = {**spec.pip.indexes, **spec.terms_of(target.name).find_links}
     root = project_root(spec.path)
     for name in sorted({step.index for step in steps if step.index and step.local}):
-        said = unquote(urlsplit(places[name]).path)
+        folder = unquote(urlsplit(places[name]).path)
         if not places[name].startswith("."):
-            yield LocalIndex(name, said, said)
+            yield LocalIndex(name, folder, folder)
             continue
         below = Path(spec.path).absolute().parent.relative_to(root).as_posix()
-        path = posixpath.normpath(posixpath.join(below, said))
+        path = posixpath.normpath(posixpath.join(below, folder))
         yield LocalIndex(name, path, None if place == "." else posixpath.relpath(path, posixpath.dirname(place)))
 
 

@@ -32,8 +32,8 @@ _LINE = re.compile(r"([0-9a-f]{64})  ([!-~]+)")
 
 def read_sums(text: str) -> frozenset[tuple[str, str]]:
     """Read a list. Lines that envspec doesn't write are passed over."""
-    found = (_LINE.fullmatch(line) for line in text.splitlines())
-    return frozenset((line[2], line[1]) for line in found if line)
+    matches = (_LINE.fullmatch(line) for line in text.splitlines())
+    return frozenset((line[2], line[1]) for line in matches if line)
 
 
 def sums_text(sums: Iterable[tuple[str, str]]) -> str:
@@ -77,8 +77,8 @@ CHECK = "check"
 """The folder of the smoke check in what is built, which `python -I` runs."""
 CHECK_ARCHIVE = "envspec-check.pyz"
 """The smoke check among the sources of what is built, which unpack it: a zipapp, which `python -I` runs too."""
-BUILD_SCRIPTS = "build"
-"""The folder of the shell scripts among the carried files that builds of images run; no image keeps them."""
+BUILD_SCRIPT = "build.sh"
+"""The shell script among the carried files with the steps of builds of images; no image keeps it."""
 REQUIREMENTS = "requirements"
 """The folder of the requirements, in a spec's folder and among the carried files: a file for each group of packages and
 each set of targets that has them."""
@@ -362,7 +362,7 @@ class Plan(Struct, frozen=True):
     @property
     def borrowed(self) -> tuple[Borrowed, ...]:
         """The files that the image takes from others: the services' programs, and NVIDIA's."""
-        own = (Borrowed(one.name, one.image, one.copies) for one in self.services if one.image)
+        own = (Borrowed(service.name, service.image, service.copies) for service in self.services if service.image)
         return (*own, *self.toolkit)
 
     @property
@@ -482,8 +482,7 @@ _OWNER = re.compile(
 
 def heading(plan: Plan | SpecPlan, usage: Iterable[str] = ()) -> list[str]:
     """Render the lines without comment signs. They are safe in any comment: names and versions, no user's text."""
-    told = list(usage)
-    return [MARK, _what(plan), *(["", *told] if told else [])]
+    return [MARK, _what(plan), *usage]
 
 
 def _what(plan: Plan | SpecPlan) -> str:
@@ -495,8 +494,8 @@ def _what(plan: Plan | SpecPlan) -> str:
 
 def owner(text: str) -> tuple[str, str] | None:
     """Read the spec and the (first) target of an exported recipe from its head. None without such a head."""
-    found = _OWNER.match(text)
-    return (found[1], found[2].rstrip(".")) if found else None
+    match = _OWNER.match(text)
+    return (match[1], match[2].rstrip(".")) if match else None
 
 
 def hash_heading(plan: Plan | SpecPlan, usage: Iterable[str] = ()) -> list[str]:
@@ -543,7 +542,7 @@ def recipe_labels(plan: Plan) -> dict[str, str]:
 
 def labels(plan: Plan) -> dict[str, str]:
     """Make the labels of an image that envspec makes itself: OCI's own keys, then envspec's."""
-    found = {
+    values = {
         "org.opencontainers.image.title": plan.title,
         "org.opencontainers.image.description": " ".join(plan.description.split()),
         "org.opencontainers.image.version": plan.fingerprint.removeprefix("sha256:")[:12],
@@ -556,4 +555,4 @@ def labels(plan: Plan) -> dict[str, str]:
         "envspec.cuda": plan.cuda or "",
         "envspec.driver.floor": plan.driver_floor or "",
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in values.items() if value}

@@ -42,10 +42,5 @@ def uv_table(build: LockedPython) -> str:
     return f'{{\n  "{folder_name(build)}": {json.dumps(row)}\n}}\n'
 
 
-def version_in(table: str) -> str:
-    """Give the shell's word for the version in such a table: the recipe doesn't name it."""
-    return f"\"$(sed -n 's/^  .cpython-\\([0-9.]*\\)-.*/\\1/p' {table})\""
-
-
 def _family(build: LockedPython) -> str:
     return _ARCHITECTURES[build.platform.partition("-")[2]]

@@ -27,7 +27,7 @@ def shell(text: str) -> str:
     return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
-def one_line(text: str, what: str) -> str:
+def check_line(text: str, what: str) -> str:
     """Check that a text is one line to every reader, and give it unchanged. Raises Unquotable."""
     _refuse_nul(text, what)
     if text.splitlines() not in ([], [text]):
@@ -40,8 +40,25 @@ def dockerfile(text: str) -> str:
 
     Raises Unquotable for a line end, which no Dockerfile value can hold.
     """
-    one_line(text, "a Dockerfile's value")
+    check_line(text, "a Dockerfile's value")
     return '"' + re.sub(r'([\\"$])', r"\\\1", text) + '"'
+
+
+def definition_word(text: str) -> str:
+    """Quote a word of a shell script of an Apptainer definition so that none of its lines begins a section or a stage,
+    and without `{{`."""
+    quoted = re.sub(r"\{(?=\{)", "{''", shell(text).replace("\r", "\r''").replace("\n", "\n''"))
+    return f"'{quoted}'" if quoted.startswith("%") else quoted
+
+
+def definition_text(text: str) -> str:
+    """Make a line of text safe for an Apptainer definition's sections that are read verbatim."""
+    return re.sub(r"\{(?=\{)", "{ ", comment(" ".join(text.split()))).lstrip("%# ")
+
+
+def exports(variables: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Set variables for all programs of a script that follow, some on a line."""
+    return (f"export {line}" for line in fill((f"{name}={definition_word(value)}" for name, value in variables), 104))
 
 
 def lua(text: str) -> str:

@@ -15,8 +15,8 @@ from envspec.base.redact import without_credentials
 from envspec.configuration.settings import Settings, split_credentials
 from envspec.configuration.user_config import PROXY_VARIABLES, SlurmSite, apt_mirrors as mirrors_of_apt
 from envspec.export import apt_mirrors
-from envspec.export.apptainer_scripts import word
 from envspec.export.dockerfile_steps import index_argument
+from envspec.export.quote import definition_word
 from envspec.facts import compute_capability as cc
 from envspec.facts.gpus import find, nearest
 from envspec.net.connections import index_fetcher
@@ -29,11 +29,11 @@ def constraint(site: SlurmSite, architectures: Iterable[str], driver_floor: str 
     """Give sbatch's constraint for nodes with a lock's GPUs and a driver not below its floor; None where the site
     has named no such feature. Raises InputError for a GPU that no table has.
     """
-    wanted = {cc.capability_of(one) for one in architectures}
-    of_gpus = [feature for name, feature in site.features.items() if capabilities(site, name) <= wanted]
+    capabilities_of_lock = {cc.capability_of(architecture) for architecture in architectures}
+    of_gpus = [feature for name, feature in site.features.items() if capabilities(site, name) <= capabilities_of_lock]
     floor = numbers(driver_floor or "0")
     of_drivers = [feature for version, feature in site.drivers.items() if numbers(version) >= floor]
-    if not wanted:
+    if not capabilities_of_lock:
         return None
     parts = [_any(names) for names in (of_gpus, of_drivers if driver_floor else []) if names]
     return "&".join(part if len(parts) > 1 else part.strip("()") for part in parts) or None
@@ -41,44 +41,48 @@ def constraint(site: SlurmSite, architectures: Iterable[str], driver_floor: str 
 
 def missing_features(site: SlurmSite, architectures: Iterable[str], driver_floor: str | None) -> tuple[str, ...]:
     """Say what of a lock's needs the site's features don't name, though they name others of the kind."""
-    wanted = {cc.capability_of(one) for one in architectures}
-    missing = wanted.difference(*(capabilities(site, name) for name in site.features)) if site.features else set()
-    told = []
+    capabilities_of_lock = {cc.capability_of(architecture) for architecture in architectures}
+    missing = (
+        capabilities_of_lock.difference(*(capabilities(site, name) for name in site.features))
+        if site.features
+        else set()
+    )
+    messages = []
     if missing:
-        told.append(f"features names no GPU of compute capability {', '.join(sorted(missing, key=cc.order))}")
+        messages.append(f"features names no GPU of compute capability {', '.join(sorted(missing, key=cc.order))}")
     newest = max(map(numbers, site.drivers), default=None)
-    if wanted and driver_floor and newest and newest < numbers(driver_floor):
-        told.append(f"drivers names none from {driver_floor} on")
-    return tuple(told)
+    if capabilities_of_lock and driver_floor and newest and newest < numbers(driver_floor):
+        messages.append(f"drivers names none from {driver_floor} on")
+    return tuple(messages)
 
 
 def capabilities(site: SlurmSite, name: str) -> frozenset[str]:
     """Give the compute capabilities of a GPU that the site names. Raises InputError for one that no table has."""
-    found = frozenset(gpu.capability for gpu in find(name))
-    if not found and (own := cc.parse(name)):
-        found = frozenset({own.capability})
-    if not found:
+    known = frozenset(gpu.capability for gpu in find(name))
+    if not known and (own := cc.parse(name)):
+        known = frozenset({own.capability})
+    if not known:
         near = nearest(name)
         hint = f"did you mean {', '.join(near)}?" if near else "`envspec gpus` lists the known ones"
         raise InputError(
             f"[site.slurm] features names an unknown GPU: {name!r}", hint=hint, place=site.places.get(name)
         )
-    return found
+    return known
 
 
 def variables(
-    site: SlurmSite, asked: SlurmTable, architectures: Iterable[str], driver_floor: str | None
+    site: SlurmSite, table: SlurmTable, architectures: Iterable[str], driver_floor: str | None
 ) -> dict[str, str]:
     """Give sbatch's variables for what a spec leaves to the site. They would win over the job's own options, so there
     is none for what the spec says.
     """
-    of_lock = None if asked.constraint else constraint(site, architectures, driver_floor)
-    found = {
-        "SBATCH_ACCOUNT": None if asked.account else site.account,
-        "SBATCH_PARTITION": None if asked.partition else site.partition,
+    of_lock = None if table.constraint else constraint(site, architectures, driver_floor)
+    values = {
+        "SBATCH_ACCOUNT": None if table.account else site.account,
+        "SBATCH_PARTITION": None if table.partition else site.partition,
         "SBATCH_CONSTRAINT": of_lock,
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in values.items() if value}
 
 
 def _any(names: Iterable[str]) -> str:
@@ -111,15 +115,15 @@ def build_arguments(dockerfile: str, settings: Settings) -> dict[str, str]:
     """Give the build arguments by which a Dockerfile takes this site's images, its index of torch, and mirrors of the
     spec's own indexes."""
     images = {name: image_here(image, settings.mirrors) for name, image in _IMAGE.findall(dockerfile)}
-    found = {name: here for name, image in _IMAGE.findall(dockerfile) if (here := images[name]) != image}
+    moved = {name: here for name, image in _IMAGE.findall(dockerfile) if (here := images[name]) != image}
     torch = _torch(dockerfile, settings)
     own = {index_argument(name): name for name in settings.mirrors}
-    asked = ((argument, own[argument], url) for argument, url in _INDEX.findall(dockerfile) if argument in own)
+    arguments = ((argument, own[argument], url) for argument, url in _INDEX.findall(dockerfile) if argument in own)
     indexes = {
         argument: index_here(name, url, settings, flat=f'--find-links "${argument}"' in dockerfile)
-        for argument, name, url in asked
+        for argument, name, url in arguments
     }
-    return {**found, **({"PYTORCH_INDEX": torch} if torch else {}), **indexes}
+    return {**moved, **({"PYTORCH_INDEX": torch} if torch else {}), **indexes}
 
 
 def index_here(name: str, url: str, settings: Settings, *, flat: bool) -> str:
@@ -132,7 +136,7 @@ def proxy_variables(env: Mapping[str, str]) -> tuple[str, ...]:
     """List the variables of a proxy that an environment has: builders take them over by name, so that no password
     stands in a command.
     """
-    return tuple(name for one in PROXY_VARIABLES for name in (one, one.upper()) if env.get(name))
+    return tuple(name for variable in PROXY_VARIABLES for name in (variable, variable.upper()) if env.get(name))
 
 
 def images_of(definition: str) -> tuple[str, ...]:
@@ -141,17 +145,20 @@ def images_of(definition: str) -> tuple[str, ...]:
 
 
 def words_here(indexes: Iterable[OwnIndex], settings: Settings) -> dict[str, str]:
-    """Give the words by which a definition names a spec's own indexes that have a mirror here → the words for those.
-    A space stands on both sides, so that no longer address is taken for one."""
-    found = ((url, index_here(name, url, settings, flat=flat)) for name, url, flat in indexes)
-    return {f" {word(url)} ": f" {word(here)} " for url, here in found if here != url}
+    """Give the lines in which a definition has a spec's own indexes that have a mirror here → the lines for those."""
+    addresses = ((index_argument(name), url, index_here(name, url, settings, flat=flat)) for name, url, flat in indexes)
+    return {
+        f" {name}={definition_word(url)}\n": f" {name}={definition_word(here)}\n"
+        for name, url, here in addresses
+        if here != url
+    }
 
 
 def definition_here(definition: str, settings: Settings, indexes: Iterable[OwnIndex] = ()) -> str:
     """Give a definition with this site's images in its headers, and mirrors of the spec's own indexes."""
     moved = _FROM.sub(lambda match: f"From: {image_here(match[1], settings.mirrors)}", definition)
-    for there, here in words_here(indexes, settings).items():
-        moved = moved.replace(there, here)
+    for word, here in words_here(indexes, settings).items():
+        moved = moved.replace(word, here)
     return moved
 
 
@@ -181,12 +188,14 @@ def build_secrets(
         name: settings.flat_url(name, url) if flat else settings.mirrors.get(name) or url for name, url, flat in indexes
     }
     fetcher = index_fetcher(settings, places, env)
-    found = {}
+    secrets = {}
     logins = {urlsplit(url).hostname: fetcher.login(split_credentials(url)[0]) for url in places.values()}
-    lines = [f"machine {host} login {one.username} password {one.password}" for host, one in logins.items() if one]
+    lines = [
+        f"machine {host} login {entry.username} password {entry.password}" for host, entry in logins.items() if entry
+    ]
     if lines and "netrc" in recipe:
-        found["netrc"] = "\n".join(lines)
-    said = uv = build_files(recipe, settings).get(UV_SETTINGS, "")
+        secrets["netrc"] = "\n".join(lines)
+    plain = uv = build_files(recipe, settings).get(UV_SETTINGS, "")
     for url in filter(None, (settings.default_index, settings.mirrors.get("python"))):
         bare = split_credentials(url)[0]
         if login := fetcher.login(bare):
@@ -194,10 +203,10 @@ def build_secrets(
     if (torch := _torch(recipe, settings)) and (login := fetcher.login(torch)):
         # uv asks an explicit index for nothing, and sends its login wherever the argument names its host
         uv += f'[[index]]\nname = "pytorch-mirror"\nurl = {json.dumps(login.within(torch))}\nexplicit = true\n'
-    return found if uv == said else {**found, UV_SETTINGS: uv}
+    return secrets if uv == plain else {**secrets, UV_SETTINGS: uv}
 
 
 def _torch(recipe: str, settings: Settings) -> str | None:
-    found = _BACKEND.search(recipe)
-    mirror = settings.pytorch_mirror(found[1]) if found else None
+    match = _BACKEND.search(recipe)
+    mirror = settings.pytorch_mirror(match[1]) if match else None
     return without_credentials(mirror) if mirror else None

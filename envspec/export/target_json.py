@@ -29,7 +29,7 @@ def target_document(spec: Spec, lock: Lock, target: LockedTarget) -> dict[str, A
     """
     inputs = target.inputs
     own = slice_of(lock, target)
-    references = {name: reference_row(one) for name, one in spec.smoke.references.items()}
+    references = {name: reference_row(reference) for name, reference in spec.smoke.references.items()}
     return {
         "schema": SCHEMA,
         "spec": spec.name,
@@ -68,9 +68,9 @@ def of_recipes(document: dict[str, Any], parts: Mapping[str, Sequence[str]]) -> 
     """Render the `target.json` of recipes, of which no line changes with a package that moves. The slice's packages
     stand in `parts`, files by kind, behind what is installed; whoever puts them together takes the digest of all.
     """
-    kept = {name: value for name, value in document.items() if name not in ("lock_digest", "fingerprint")}
+    rest = {name: value for name, value in document.items() if name not in ("lock_digest", "fingerprint")}
     lock = {name: value for name, value in document["lock"].items() if name not in ("conda", "pip")}
-    return dumps({**kept, "parts": parts, "lock": lock})
+    return dumps({**rest, "parts": parts, "lock": lock})
 
 
 def dumps(document: dict[str, Any]) -> str:
@@ -88,7 +88,9 @@ def dumps(document: dict[str, Any]) -> str:
 def _value(value: Any, table: str) -> str:
     """Render a table of the slice, a line for each package and each thing that the spec asks for."""
     if not isinstance(value, list):
-        lists = table == "lock" and isinstance(value, dict) and any(isinstance(one, list) for one in value.values())
+        lists = (
+            table == "lock" and isinstance(value, dict) and any(isinstance(element, list) for element in value.values())
+        )
         return json.dumps(value, indent=2).replace("\n", "\n    ") if lists else json.dumps(value)
     return "[\n" + ",\n".join(f"      {json.dumps(package)}" for package in value) + "\n    ]"
 
@@ -97,14 +99,14 @@ def cards(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """List the products that a target's GPUs stand for, each with the forms that it is sold in and what they differ
     in.
     """
-    found: dict[str, dict[str, Any]] = {}
+    rows: dict[str, dict[str, Any]] = {}
     for gpu in (gpu for name in names for gpu in find(name)):
         card: dict[str, Any] = {
             "capability": gpu.capability,
             "bandwidth_gb_s": gpu.bandwidth_gbs,
             "memory_gib": list(gpu.memory_gib),
         }
-        found[gpu.name] = card
+        rows[gpu.name] = card
         for peak in peaks.of(gpu.name):
             rates = {"tflop_s": dict(peak.tflop_s), "nvlink_gb_s": peak.nvlink_gb_s, "trust": peak.trust}
             own = {"bandwidth_gb_s": peak.bandwidth_gb_s} if peak.bandwidth_gb_s else {}
@@ -112,7 +114,7 @@ def cards(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
                 card.update({**own, **rates})
             else:
                 card.setdefault("forms", {})[peak.name] = {**own, **rates}
-    return found
+    return rows
 
 
 def reference_row(reference: Reference) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from envspec.export.quote import Unquotable
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+FOLDER = Path(__file__).parent / "templates"
 WIDTH = 120
 """The greatest length of a line, where its words are shorter."""
 _NAME = re.compile(r"[A-Za-z0-9_@%+=:,./*-]*")
@@ -58,14 +59,27 @@ def command(words: Iterable[str]) -> str:
     return " ".join(map(word, words))
 
 
-def commands(several: Iterable[Command]) -> str:
+def commands(sequence: Iterable[Command]) -> str:
     """Write commands, one a line, that end with the first that fails."""
-    return " \\\n    && ".join(map(command, several))
+    return " \\\n    && ".join(map(command, sequence))
+
+
+def run(step: tuple[Iterable[str], Iterable[Command]]) -> str:
+    """Write what a RUN mounts and its commands: on one line where they fit."""
+    mounts, lines = names(step[0]), commands(step[1])
+    line = f"{mounts} {lines}" if mounts else lines
+    if len(f"RUN {line}") <= WIDTH or not mounts:
+        return line
+    return " \\\n    ".join([*quote.fill(mounts.split(), WIDTH - 6), lines])
 
 
 def pairs(values: Mapping[str, str]) -> str:
-    """Write the values of an ENV or a LABEL."""
-    return " \\\n    ".join(quote.fill(f"{name(key)}={quote.dockerfile(value)}" for key, value in values.items()))
+    """Write the values of an ENV or a LABEL, in quotes where they aren't plain words."""
+    return " \\\n    ".join(quote.fill(f"{name(key)}={_value(value)}" for key, value in values.items()))
+
+
+def _value(text: str) -> str:
+    return text if text and _NAME.fullmatch(text) else quote.dockerfile(text)
 
 
 def comments(lines: Iterable[str]) -> str:
@@ -73,22 +87,84 @@ def comments(lines: Iterable[str]) -> str:
     return "\n".join(f"# {quote.comment(line)}".rstrip() for line in lines)
 
 
-def code(lines: Iterable[str]) -> str:
-    """Write commands of a shell that envspec has put together, with quoted words."""
-    return " \\\n    && ".join(lines)
+def script(lines: Iterable[str]) -> str:
+    """Write lines of a shell that envspec has put together, with quoted words, in a section of a definition."""
+    return "\n    ".join(lines)
+
+
+def steps(sequence: Iterable[Command]) -> str:
+    """Write commands, one a line, in a script of a definition: long ones go on in the next line."""
+    return script(" \\\n        ".join(quote.fill(map(_definition_word, words), 108)) for words in sequence)
+
+
+def _definition_word(text: str) -> str:
+    return word(text) if isinstance(text, Variable) else quote.definition_word(text)
+
+
+def exports(variables: Iterable[tuple[str, str]]) -> str:
+    """Set variables for all programs of a script of a definition that follow."""
+    return script(quote.exports(variables))
+
+
+def files(pairs: Iterable[tuple[str, str]]) -> str:
+    """Write lines of `%files`: paths without spaces, there and here."""
+    return script(f"{name(source)} {name(place)}" for source, place in pairs)
+
+
+def lines(texts: Iterable[str]) -> str:
+    """Write lines of a shell of envspec's own."""
+    return "\n".join(texts)
+
+
+def shell_words(texts: Iterable[str]) -> str:
+    """Write paths, which may begin with a variable of the shell."""
+    return " ".join(f'"{text[0]}{name(text[1:])}"' if text.startswith("$") else name(text) for text in texts)
+
+
+def case(patterns: Iterable[str]) -> str:
+    """Write the names of variables as a pattern of a `case`, on as few lines as it takes."""
+    return " \\\n    ".join(quote.fill((f"{name(pattern)} |" for pattern in patterns), 100)).removesuffix(" |") + ")"
+
+
+def patterns(globs: Iterable[str]) -> str:
+    """Write the names of variables as regular expressions, words of a list."""
+    return script(quote.fill(quote.shell(name(glob.replace("?", "")) and glob.replace("*", ".*")) for glob in globs))
+
+
+def option(text: str) -> str:
+    """Check that an option of sbatch is one line. The spec's reader has checked the rest of it."""
+    return quote.check_line(text, "an option of sbatch")
+
+
+def labels(values: Mapping[str, str]) -> str:
+    """Write the lines of `%labels`."""
+    return script(f"{name(key)} {quote.definition_text(value)}" for key, value in values.items())
 
 
 FILTERS = {
-    "code": code,
+    "case": case,
     "command": command,
     "commands": commands,
     "comment": quote.comment,
     "comments": comments,
+    "definition_word": quote.definition_word,
+    "exports": exports,
+    "files": files,
+    "image": lambda text: quote.check_line(text, "a header"),
     "json": lambda value: json.dumps(list(value)),
+    "labels": labels,
+    "lines": lines,
     "name": name,
     "names": names,
+    "option": option,
+    "patterns": patterns,
+    "sentence": lambda texts: ", ".join(map(name, texts)),
+    "shell_words": shell_words,
     "number": lambda value: str(int(value)),
     "pairs": pairs,
+    "run": run,
+    "script": script,
+    "steps": steps,
     "value": quote.dockerfile,
     "word": word,
 }
@@ -100,7 +176,7 @@ def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     made = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
+        loader=FileSystemLoader(FOLDER),
         undefined=StrictUndefined,
         autoescape=False,  # each value has a filter of its own
         trim_blocks=True,
@@ -110,7 +186,6 @@ def _environment() -> Environment:
         variable_end_string=">>",
     )
     made.filters |= FILTERS
-    made.filters["in_layers"] = lambda file: f"/layers/{file.rpartition('/')[2]}"
     made.filters["image_argument"] = lambda stage: f"{stage.upper().replace('-', '_')}_IMAGE"
     return made
 

@@ -21,9 +21,8 @@ from msgspec.structs import replace
 from envspec.base import programs
 from envspec.base.errors import ToolError
 from envspec.base.redact import redact
-from envspec.export.apptainer_scripts import SIF_VARIABLES
-from envspec.export.on_base import environment_lines
 from envspec.export.plan import Plan
+from envspec.export.sif import SIF_VARIABLES, environment_lines_on_base
 from envspec.image.conda import LinkedPackages, history_entry
 from envspec.image.layer import PROGRAM, LayerEntry, OnBytes, folder_entry, in_order, link_entry, tar_pieces, text_entry
 from envspec.image.layers import LayerInputs, layer_plans, package_entries, project_entries
@@ -83,7 +82,7 @@ def tree_entries(inputs: TreeInputs) -> list[LayerEntry]:
 def overlay_entries(inputs: LayerInputs) -> list[LayerEntry]:
     """List the entries of what lies over a base: its layers in one tree, with a whiteout of overlayfs at each path
     that goes and doesn't come again, and the image's variables, which Apptainer reads from there."""
-    variables = "".join(f"{line}\n" for line in environment_lines(inputs.plan))
+    variables = "".join(f"{line}\n" for line in environment_lines_on_base(inputs.plan))
     own = text_entry(SIF_VARIABLES, variables, PROGRAM)
     entries = [*(entry for layer in layer_plans(replace(inputs, gone=())) for entry in layer.entries()), own]
     added = {

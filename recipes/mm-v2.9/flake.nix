@@ -1,6 +1,5 @@
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # mm-v2.9, targets cpu, cu126-volta, cu128-ampere, cu128-blackwell, cu128-hopper, cu130-hopper.
-#
 # In the repository's own folder, once git knows these files:
 # nix build './recipes/mm-v2.9#cpu'       # an environment, as ./result
 # nix develop './recipes/mm-v2.9#cpu'     # a shell with it

@@ -14,7 +14,7 @@ from zipfile import ZipFile
 import pytest
 from cli_project import SPEC, Envspec, Project, demo_pins
 
-from envspec.export.carried import build_scripts, carried_files, carried_sources
+from envspec.export.carried import carried_files, carried_sources
 from envspec.export.plan import CHECK_ARCHIVE
 from envspec.spec.advice import RESERVED
 
@@ -55,7 +55,7 @@ def test_an_export_elsewhere_can_be_taken_away(project: Project, envspec: Envspe
     assert envspec("export", "specs/demo.toml", "--format", "all", "-o", "out").code == 0
     folder = project.folder / "out"
     own = {"SHA256SUMS", "bytecode.py", "entrypoint.sh", "healthcheck.sh", "preflight.py", "warned.sh"}
-    assert names(folder / "envspec") == {*own, CHECK_ARCHIVE, *build_scripts()}
+    assert names(folder / "envspec") == {*own, CHECK_ARCHIVE, "build.sh"}
     assert {".dockerignore", "environment.nix"} <= {path.name for path in folder.iterdir()}
     assert " -f cpu/Dockerfile -t " in (folder / "cpu" / "Dockerfile").read_text()
     assert not (project.folder / "_shared").exists()

@@ -13,6 +13,8 @@ from support.machine import Machine
 from support.packages import wheel
 from support.sif import build_sif, push_bases, skip_without_tools
 
+from envspec.export.plan import decode
+
 pytestmark = [
     pytest.mark.nightly,
     pytest.mark.slow,
@@ -27,7 +29,7 @@ skip_without_tools()
 LIB = wheel("lib", "1.0")
 LOOK = """
 import lib, os
-print(lib.version, [p for p in ("/opt/scratch", "/opt/requirements") if os.path.exists(p)], *os.listdir("/mnt"))
+print(lib.version, [p for p in ("/layers", "/opt/tools") if os.path.exists(p)], *os.listdir("/mnt"))
 """
 
 
@@ -35,7 +37,7 @@ def test_a_bound_cache_is_kept_from_build_to_build(machine: Machine, index: Inde
     serve_lock(machine, index, LIB)
     machine.envspec("export", SPEC, "--format", "apptainer", "-o", "r", status=0)
     recipe = {
-        path.relative_to(machine.folder / "r").as_posix(): path.read_text("utf-8")
+        path.relative_to(machine.folder / "r").as_posix(): decode(path.read_bytes())
         for path in (machine.folder / "r").rglob("*")
         if path.is_file() and path.name != "apptainer-offline.def"
     }

@@ -34,7 +34,7 @@ print(json.dumps({
     "user site": os.environ["PYTHONNOUSERSITE"], "path": os.environ["PATH"].split(":")[0],
     "writable": [path for path in ("/opt/env/x", "/opt/envspec/x", "/workspace/x", "/usr/x") if writable(path)],
     "carried": sorted(os.listdir("/opt/envspec")), "uv": os.path.exists("/usr/local/bin/uv"),
-    "requirements": os.path.exists("/opt/requirements"),
+    "requirements": os.path.exists("/layers"),
     "packages": len({d.metadata["name"] for d in distributions(path=[p for p in sys.path if "site-packages" in p])}),
 }))
 """

@@ -35,7 +35,7 @@ LOOK = """
 import os, shutil, sys
 from importlib.metadata import version
 print(sys.prefix, *(version(name) for name in ("app", "lib", "slow")))
-print([path for path in ("/opt/scratch", "/opt/bundle", "/opt/env/bin/c++") if os.path.exists(path)])
+print([path for path in ("/layers", "/opt/bundle", "/opt/env/bin/c++") if os.path.exists(path)])
 print([name for name in ("g++", "cc", "nvcc") if shutil.which(name)], os.environ["ENVSPEC_TARGET"])
 """
 

@@ -210,7 +210,7 @@ SAID = f"{TORCH} 1.26.4 0.7.0"
 @pytest.mark.nightly
 def test_a_dockerfile_leaves_the_vendors_files(made: Made, tmp_path: Path) -> None:
     hub, text = made.hub, (made.recipe / "cpu/Dockerfile").read_text()
-    assert f'ARG BASE_IMAGE="{hub.host}/vendor/torch:25.09@sha256:' in text and text.count("/install.sh ") == 1
+    assert f'ARG BASE_IMAGE="{hub.host}/vendor/torch:25.09@sha256:' in text and text.count(" install - ") == 1
     assert 'image = "./demo-cpu.sqsh"' in (made.recipe / "cpu/environment.toml").read_text()
     (tmp_path / "uv.toml").write_text(made.settings)
     hub.buildah(

@@ -7,8 +7,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from envspec.export.carried import carried_files
 from envspec.export.make import make_plan, make_spec_plan
-from envspec.export.plan import PipStep, Plan, SpecPlan
+from envspec.export.plan import BUILD_SCRIPT, PipStep, Plan, SpecPlan
 from envspec.lock.model import BuildPin, Lock, Pin, SoundLock
 from envspec.lock.read import load
 from envspec.spec.model import Image, Spec
@@ -50,6 +51,12 @@ def with_compiled(spec: Spec, lock: Lock) -> tuple[Spec, Lock]:
         return replace(one, built_with=(cython, *one.built_with)) if one.built_with else one
 
     return spec, replace(lock, targets=tuple(replace(one, pins=tuple(map(pin, one.pins))) for one in lock))
+
+
+def functions_of_builds(*names: str) -> str:
+    """The text of these functions of the script of builds."""
+    text = carried_files()[BUILD_SCRIPT]
+    return "".join(text[text.index(f"\n{name}() {{") :].partition("\n}\n")[0] + "\n}\n" for name in names)
 
 
 def installed(plan: Plan, step: PipStep) -> str:

@@ -19,8 +19,8 @@ import tomli
 import yaml
 from test_apptainer import parse as apptainer_stages
 
-from envspec.export.apptainer_scripts import word
 from envspec.export.plan import CARRIED_FOLDER, REQUIREMENTS, Plan, SpecPlan
+from envspec.export.quote import definition_word as word
 
 YAML = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -40,7 +40,9 @@ def _hashless(text: str) -> str:
 
 def _unquoted(word: str) -> str:
     """A double-quoted word of a Dockerfile, by BuildKit's shell lexer: a backslash counts before `"`, `$` and itself,
-    and a dollar or a quote without one would be syntax."""
+    and a dollar or a quote without one would be syntax; or a plain one."""
+    if re.fullmatch(r"[A-Za-z0-9_@%+=:,./*-]+", word):
+        return word
     assert word[:1] == word[-1:] == '"' and len(word) > 1, word
     assert re.fullmatch(r'(?:[^"\\$]|\\.)*', word[1:-1], re.DOTALL), word
     return re.sub(r'\\([\\"$])', r"\1", word[1:-1])
@@ -124,11 +126,12 @@ def read_apptainer(text: str, plan: Plan) -> object:
             elif name == "labels":
                 kept[name] = tuple(line.split(maxsplit=1)[0] for line in body.splitlines() if line.strip())
             elif name == "help":
-                kept[name] = str(body.count("\n"))
+                # how many lines the description takes depends on its length
+                kept[name] = str(body.partition(": Python ")[2].count("\n"))
             else:
                 if stage.header.get("stage") == "compile" and name == "post" and plan.compiling:
                     body = _without_exports(body, plan.compiling.env)
-                kept[name] = re.sub(r"--default-index \S+", "--default-index …", _hashless(body))
+                kept[name] = re.sub(r"(?m)^    export INDEX_(\w+)=.*$", r"    export INDEX_\1=…", _hashless(body))
                 if name.partition(" ")[0] in ("post", "test", "runscript", "apprun"):
                     _shell_parses(body)
         found.append((stage.header, kept, "environment" in stage.sections))
@@ -315,7 +318,7 @@ READERS: tuple[tuple[str, SpecReader], ...] = (
     (rf"{REQUIREMENTS}/[a-z-]+([+=][a-z0-9_+.=-]+)?(@[a-z0-9_.,-]+)?\.txt", read_requirements),
     # verbatim from the package: the same for every spec
     (
-        rf"{CARRIED_FOLDER}/(SHA256SUMS|[a-z]+\.(py|sh)|(?:services|build)/[a-z-]+\.sh|envspec-check\.pyz)",
+        rf"{CARRIED_FOLDER}/(SHA256SUMS|[a-z]+\.(py|sh)|services/[a-z-]+\.sh|envspec-check\.pyz)",
         read_plain,
     ),
 )

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from recipe_plans import compiled, shipped, text_in
 
 from envspec.base.places import OF_OTHER_PYTHONS
-from envspec.export.apptainer import FILE, OFFLINE_FILE, environment_lines, render
+from envspec.export.apptainer import FILE, OFFLINE_FILE, render
 from envspec.export.plan import ImageReference, Plan, recipe_labels
+from envspec.export.sif import environment_lines
 
 HOSTILE = (
     "%post\nrm -rf /",
@@ -109,24 +110,23 @@ def test_its_files_are_those_of_the_build_context() -> None:
     plan = shipped("mm-v2.9", "cpu")
     for stage in parse(text_in(render(plan), FILE)):
         for line in stage.sections.get("files", "").split("\n"):
-            source = line.partition(" /opt/")[0].strip()
-            assert source in ("", "envspec/build", *plan.files)
+            source = line.partition(" /layers")[0].strip()
+            assert not source or source in plan.files or any(path.startswith(f"{source}/") for path in plan.files)
     compiled, final = parse(text_in(render(plan), FILE))[-2:]
-    assert "cpu/target.json /opt/envspec/target.json\n" in final.sections["files"]
-    assert "/opt/requirements/" not in final.sections["files"]
-    assert "rm -rf /opt/requirements\n" in compiled.sections["post"]
-    for file in (file for step in plan.pip for file in step.requirements):
-        assert f"    {file} /opt/envspec/{file}\n" in f"{final.sections['files']}\n"
-        assert f" --requirements /opt/envspec/{file}" in compiled.sections["post"]
+    assert "cpu/target.json /layers/target.json\n" in compiled.sections["files"] and "files" not in final.sections
+    assert final.sections["files from compile"].split()[4] == "/opt/envspec"
+    assert exported(compiled.sections["post"].partition("    sh ")[0].partition("\n")[2])["REQUIREMENTS"] == (
+        "/opt/envspec/requirements"
+    )
 
 
 def test_the_offline_definition_stands_on_a_bundle_and_asks_no_network() -> None:
     stage, final = parse(text_in(render(shipped("cpu-py311", "cpu")), OFFLINE_FILE))
     assert stage.header == {"bootstrap": "localimage", "from": "cpu/base.sif", "stage": "compile"}
     assert final.header == {"bootstrap": "localimage", "from": "cpu/base.sif", "stage": "final"}
-    assert "cpu/bundle.tar /opt/scratch/bundle.tar" in stage.sections["files"]
-    assert not re.search(r"apt-get|uv |http", stage.sections["post"] + final.sections["post"])
-    assert "/opt/env/bin/python -I /opt/envspec/bytecode.py /opt/env/lib\n" in stage.sections["post"]
+    assert "cpu/bundle.tar /layers/bundle.tar" in stage.sections["files"]
+    assert not re.search(r"build.sh apt|uv |http", stage.sections["post"] + final.sections["post"])
+    assert "/opt/env/bin/python -I /layers/bytecode.py /opt/env/lib\n" in stage.sections["post"]
     assert "build-wheels" not in stage.sections["files"]
     assert final.sections["files from compile"].strip() == "/opt/env /opt/env", "neither the bundle nor its scratch"
 
@@ -137,16 +137,15 @@ def test_builds_write_below_their_own_root(spec: str, target: str) -> None:
     for text in render(shipped(spec, target)).values():
         posts = [stage.sections["post"] for stage in parse(text) if "post" in stage.sections]
         assert not any("/tmp" in post for post in posts)
-        assert all("export TMPDIR=/opt/scratch" in post for post in posts if "apt-get" in post or "install.sh" in post)
+        assert all("export TMPDIR=/layers" in post for post in posts if "build.sh apt" in post or "install" in post)
     online = parse(text_in(render(shipped(spec, target)), FILE))
-    assert online[-1].sections["post"].endswith("rm -rf /opt/scratch\n\n")
-    assert any("if [ -d /mnt/cache ]; then export UV_CACHE_DIR=" in one.sections.get("post", "") for one in online)
+    assert online[-1].sections["post"].endswith("rm -rf /layers /opt/tools\n\n")
 
 
 def test_what_is_built_offline_comes_with_the_bundle() -> None:
     text = text_in(render(compiled("mm-v2.9", "cu128-hopper")), OFFLINE_FILE)
     (line,) = (line for line in text.splitlines() if "  build.sif " in line)
-    assert "  build.sif     build-essential, CUDA's compiler in /usr/local/cuda" in line
+    assert "  build.sif       build-essential, CUDA's compiler in /usr/local/cuda" in line
     stage, final = parse(text)
     assert (stage.header["from"], final.header["from"]) == ("cu128-hopper/build.sif", "cu128-hopper/base.sif")
     assert "wheel" not in stage.sections["files"]

@@ -16,10 +16,9 @@ from support.examples import examples
 from support.matrix import first_by_day
 
 from envspec.base.errors import ToolError
-from envspec.export.building import unpack_check
 from envspec.export.carried import carried_files, carried_sources, check_digest, check_files, differing_entries
 from envspec.export.folder import render
-from envspec.export.plan import BUILD_SCRIPTS, CHECK, CHECK_ARCHIVE, SUMS, decode, digest, encode, read_sums
+from envspec.export.plan import BUILD_SCRIPT, CHECK, CHECK_ARCHIVE, SUMS, decode, digest, encode, read_sums
 from envspec.install.interpreter import find_interpreter
 
 PYTHONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
@@ -105,9 +104,7 @@ def test_the_list_is_of_the_archive_and_of_the_files_in_it(spec: str, target: st
 
 
 def test_a_dockerfile_of_one_target_comes_with_few_files() -> None:
-    """Beside the scripts that its build runs."""
-    files = render(shipped("cpu-py311", "cpu"), "dockerfile")
-    assert len([path for path in files if f"/{BUILD_SCRIPTS}/" not in path]) <= 15
+    assert len(render(shipped("cpu-py311", "cpu"), "dockerfile")) <= 15
 
 
 def changed(text: bytes = b"print()\n", name: str = "envspec_check/report.py") -> bytes:
@@ -153,8 +150,9 @@ def test_the_builds_commands_unpack_it_and_refuse_another_one(tmp_path: Path) ->
         shutil.copy(ROOT / "LICENSE", place / "requirements")
         (place / SUMS).write_text(plan.files[plan.carried_file(SUMS)], encoding="utf-8")
         (place / CHECK_ARCHIVE).write_bytes(content)
-        script = "\n".join(["set -eu", *unpack_check(str(place), sys.executable)])
-        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+        (tmp_path / BUILD_SCRIPT).write_text(carried_files()[BUILD_SCRIPT])
+        words = ["sh", str(tmp_path / BUILD_SCRIPT), "sealed", str(place), sys.executable]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
         if number:
             assert done.returncode and f"{CHECK_ARCHIVE}: FAILED" in done.stdout
         else:

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from recipe_plans import ROOT, compiled, shipped, shipped_spec, text_in
+from recipe_plans import ROOT, compiled, functions_of_builds, shipped, shipped_spec, text_in
 from support.matrix import first_by_day
 
 from envspec.export.apt_mirrors import arguments
-from envspec.export.carried import build_scripts, carried_files
+from envspec.export.carried import OF_ALL, carried_files
 from envspec.export.dockerfile import render
 from envspec.export.plan import Compiling, ImageReference, PipStep, Plan, encode, labels
 
 GOLDEN = Path(__file__).parent / "golden" / "dockerfile"
-LINES = 102
+LINES = 78
 """Of a Dockerfile, its head and empty lines too."""
 TARGETS = [
     ("cpu-py311", "cpu"),
@@ -32,7 +32,7 @@ TARGETS = [
     ("team-v2.9", "cu128-ada"),
 ]
 RUN = re.compile(r"^RUN (?:--mount=\S+ )*", re.MULTILINE)
-SCRIPT = re.compile(r"(?:build=[0-9a-f]{8} )?sh (?:/run/python)?/layers/(\w+\.sh) ")
+STEP = re.compile(r"(?:build=[0-9a-f]{8} )?sh (?:/run/build|/layers)/build\.sh (\w+) ")
 
 
 def text_of(plan: Plan) -> str:
@@ -69,7 +69,7 @@ def test_a_shell_reads_every_run(spec: str, target: str) -> None:
         if line.startswith("RUN "):
             script = RUN.sub("", line)
             subprocess.run(["sh", "-n", "-c", script], check=True)
-            assert script.startswith("set -eu && ") or all(map(SCRIPT.match, script.split(" && "))), script
+            assert all(map(STEP.match, script.split(" && "))), script
 
 
 @pytest.mark.parametrize(("spec", "target"), first_by_day(2, TARGETS))
@@ -97,21 +97,29 @@ def stages(text: str) -> dict[str, list[str]]:
     return {**{name: stage(text, name) for name in names}, "": final_stage(text)}
 
 
-def script(name: str) -> str:
-    """The text of a script that builds run."""
-    return carried_files()[f"build/{name}"]
+SCRIPT = carried_files()["build.sh"]
+"""What builds run."""
 
 
 def test_what_the_image_gets_has_one_time_and_no_owner_of_the_build() -> None:
     found = stages(text_of(shipped("mm-v2.9", "cu126-volta")))
     for name in ("python", "nvidia", "torch", "compile", "rest", "carried"):
-        (used,) = re.findall(r"/layers/(\w+\.sh) [^&]*$", found[name][-1])
-        assert re.search(
-            r"(?:times|finish|install)\.sh\b", script(used).splitlines()[-1] if used != "times.sh" else used
+        (used,) = re.findall(r"/layers/build\.sh (\w+) [^&]*$", found[name][-1])
+        assert last_line(used) in (
+            'set_times "$1"',
+            'if [ "$layer" != - ]; then set_times "$layer"; fi',
+            'if [ "$layer" != - ]; then finish "$layer"; else set_times -; fi',
         )
+    assert functions_of_builds("finish").endswith('    set_times "$1"\n}\n')
     for line in (line for line in found[""] if line.startswith("RUN ")):
-        for used in re.findall(r"/layers/(\w+\.sh) ", line):
-            assert script(used).endswith('\nsh "${0%/*}/times.sh" / "$began"\n')
+        for used in re.findall(r"/build\.sh (\w+) ", line):
+            assert last_line(used) == "set_times -"
+
+
+def last_line(step: str) -> str:
+    """The last line of what a step does."""
+    (function,) = re.findall(rf"(?m)^    {step}\) (\w+) ", SCRIPT)
+    return functions_of_builds(function).splitlines()[-2].strip()
 
 
 def test_a_person_can_read_it() -> None:
@@ -134,7 +142,9 @@ def test_a_package_that_moves_makes_its_own_layer_new(group: str) -> None:
         name: {word for line in lines if line.startswith("COPY ") for word in line.split()} & files
         for name, lines in stages(text_of(plan)).items()
     }
-    assert {name for name, own in read.items() if own} == {group, "carried"} and read[group] == files
+    assert {name for name, own in read.items() if own} == {group} and read[group] == files
+    # what the image keeps of them comes last
+    assert "COPY --chmod=0755 requirements /layers/requirements/" in stages(text_of(plan))["carried"]
     bumped = replace(plan, files=dict.fromkeys(plan.files, "x"), lock_digest="sha256:" + "1" * 64)
     assert text_of(bumped) == text_of(plan)
 
@@ -144,7 +154,7 @@ def test_a_tool_more_makes_its_own_layer_new() -> None:
     before, after = (stages(text_of(replace(plan, spec_apt=apt))) for apt in (("htop",), ("htop", "tmux")))
     assert [name for name in before if before[name] != after[name]] == [""]
     differing = [new for old, new in zip(before[""], after[""], strict=True) if old != new]
-    assert len(differing) == 1 and " htop tmux " in differing[0] and "/user.sh " in differing[0]
+    assert len(differing) == 1 and " htop tmux " in differing[0] and " user " in differing[0]
 
 
 def test_the_check_is_in_no_dockerfile() -> None:
@@ -168,27 +178,27 @@ def test_a_build_without_arguments_knows_every_variable(spec: str, target: str) 
     """`set -u` ends a script that reads one which is not set, unless it says itself what is missing."""
     text = text_of(shipped(spec, target))
     for name in re.findall(r"^ARG (\w+)$", text, re.MULTILINE):
-        assert any(f"${{{name}:?" in carried_files()[path] for path in build_scripts())
+        assert f'-z "${{{name}:-}}"' in SCRIPT
 
 
 def test_every_install_checks_hashes_and_takes_nothing_else() -> None:
-    for spec, target in TARGETS:
-        for line in instructions(text_of(shipped(spec, target))):
-            for command in re.findall(r"(?:install|compile)\.sh [^&]*", line):
-                # a commit is its own hash, and what builds it has hashes
-                checked = "--require-build-hashes" if "+git=" in command else "--require-hashes"
-                assert checked in command
-    assert '"$uv" pip install --quiet --python "${PYTHON:-/opt/env}" --no-deps --only-binary :all: "$@"\n' in script(
-        "install.sh"
+    installs = functions_of_builds("install_wheels")
+    assert (
+        '"$uv" pip install --quiet --python "${PYTHON:-/opt/env}" --no-deps $hashes --only-binary :all: "$@"\n'
+        in installs
     )
+    assert "    hashes=--require-hashes\n" in installs and installs.count("hashes=''") == installs.count(
+        "--git) hashes=''"
+    )
+    assert '--build-constraints "$file" --require-build-hashes' in installs
 
 
 def test_only_git_goes_without_hashes() -> None:
     plan = shipped("mm-v2.1", "cu118")
     git = PipStep(("requirements/source-git.txt",), ("flash",), "source", hashed=False)
     changed = replace(plan, pip=(*plan.pip, git))
-    for command in re.findall(r"(?:install|compile)\.sh [^&]*", "&".join(instructions(text_of(changed)))):
-        assert ("--require-hashes" not in command) is ("source-git.txt" in command or "+git=clip" in command)
+    for command in re.findall(r"build\.sh (?:install|compile) [^&]*", "&".join(instructions(text_of(changed)))):
+        assert ("--git" in command) is ("source-git" in command or "+git=clip" in command)
 
 
 def test_every_file_that_is_read_is_copied() -> None:
@@ -198,37 +208,45 @@ def test_every_file_that_is_read_is_copied() -> None:
         for lines in stages(text_of(shipped(spec, target))).values():
             copied = {word.rpartition("/")[2] for line in lines if line.startswith("COPY ") for word in line.split()}
             for line in (line for line in lines if line.startswith("RUN ")):
-                assert copied.issuperset(re.findall(r"/layers/([^/\s]+\.(?:txt|json))", line))
+                for name in re.findall(r"build\.sh (?:install|compile) \S+ (\S+)", line):
+                    assert any(re.fullmatch(rf"{re.escape(name)}(@.*)?\.txt", file) for file in copied)
+                assert copied.issuperset(re.findall(r"[\w@-]+\.(?:txt|json)", line))
         _, *copies, checked = stage(text_of(shipped(spec, target)), "carried")
-        names = "SHA256SUMS envspec-check.pyz bytecode.py entrypoint.sh healthcheck.sh preflight.py warned.sh"
-        own = " ".join(f"envspec/{name}" for name in names.split())
-        assert copies[0] == f"COPY --chmod=0755 {own} {target}/target.json /layers/carried/opt/envspec/"
-        assert checked == "RUN sh /layers/carried.sh /layers/carried /opt/env/bin/python"
+        assert copies == [
+            f"COPY --chmod=0755 envspec {target}/target.json /layers/",
+            "COPY --chmod=0755 requirements /layers/requirements/",
+        ]
+        assert checked.startswith("RUN sh /layers/build.sh carried carried /opt/env/bin/python")
+    assert f"set -- {' '.join(sorted(OF_ALL))} " in functions_of_builds("copy_carried")
 
 
 def test_in_a_repository_the_list_is_cut_down_to_what_the_image_carries(tmp_path: Path) -> None:
     """By the very script: the image's own list is that of `envspec image`, and each of its files is compared."""
     (plan,) = (one for one in shipped_spec("mm-v2.9").targets if one.target == "cpu")
-    place = tmp_path / "layer/opt/envspec"
-    copied = ["SHA256SUMS", "envspec-check.pyz", *(name for name in plan.carried if not name.startswith("check/"))]
-    for name in ("carried.sh", "times.sh"):
-        (tmp_path / name).write_text(script(name))
-    command = ["sh", str(tmp_path / "carried.sh"), str(tmp_path / "layer"), sys.executable]
+    place, layers = tmp_path / "layers/carried/opt/envspec", tmp_path / "layers"
+    command = ["sh", str(layers / "build.sh"), "carried", "carried", sys.executable]
+    command += [name for name in plan.carries if name.startswith("services/")]
 
     def copy() -> None:
-        shutil.rmtree(place, ignore_errors=True)
-        for name in copied:
-            (place / name).parent.mkdir(parents=True, exist_ok=True)
-            (place / name).write_bytes(encode(plan.files.get(f"_shared/{name}", "{}")))
+        shutil.rmtree(layers, ignore_errors=True)
+        for path, text in plan.files.items():
+            name = path.removeprefix("_shared/").removeprefix("mm-v2.9/").removeprefix("cpu/")
+            (layers / name).parent.mkdir(parents=True, exist_ok=True)
+            own = text.replace("/layers/", f"{layers}/") if name == "build.sh" else text
+            (layers / name).write_bytes(encode(own))
 
     copy()
     subprocess.run(command, check=True)
+    assert {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()} == {
+        *plan.carried,
+        *(path.removeprefix("mm-v2.9/") for path in plan.parts),
+    }
     assert (place / "SHA256SUMS").read_text(encoding="utf-8") == plan.carried["SHA256SUMS"]
     assert (place / "check/__main__.py").exists() and not (place / "envspec-check.pyz").exists()
     assert "services/ssh.sh" in plan.files["_shared/SHA256SUMS"] and "ssh" not in plan.carried["SHA256SUMS"]
     for name in ("envspec-check.pyz", "preflight.py"):
         copy()
-        with (place / name).open("ab") as file:
+        with (layers / name).open("ab") as file:
             file.write(b"changed")
         assert subprocess.run(command, capture_output=True).returncode == 1
 
@@ -256,14 +274,15 @@ def test_builds_see_torch_and_what_it_needs() -> None:
     """uv builds in an environment of its own, where nothing of the lock is. Proved with uv in test_source_builds.py."""
     lines = compile_stage(compiled("mm-v2.1", "cu118"))
     seen, built = lines[-4], lines[-1]
-    assert "install.sh - --require-hashes --requirements /layers/build" in seen
+    assert "build.sh install - build" in seen
     # the GPU stack is installed once
     assert "COPY --from=torch /layers/torch /" in lines and "torch.txt" not in "".join(lines)
-    assert "sh /layers/compile.sh --require-hashes --no-binary deepspeed" in built
-    assert 'export PATH="/opt/env/bin:$PATH" PYTHONPATH="$packages"\n' in script("compile.sh")
-    assert script("compile.sh").endswith('exec sh "${0%/*}/install.sh" source "$@"\n')
+    assert "sh /layers/build.sh compile source source=deepspeed" in built
+    assert functions_of_builds("compile_sources").endswith(
+        '    export PATH="/opt/env/bin:$PATH" PYTHONPATH="$packages"\n    install_wheels "$@"\n}\n'
+    )
     # what was built for another torch or GPU has the same name
-    assert 'if [ "$layer" = source ]; then export UV_NO_CACHE=1; fi\n' in script("install.sh")
+    assert "export UV_NO_CACHE=1\n" in functions_of_builds("install_wheels").partition("in source*)")[2]
     assert "target=/var/cache/uv" not in built
     assert any('TORCH_CUDA_ARCH_LIST="7.0;8.0"' in line for line in compile_stage(compiled("mm-v2.1", "cu118")))
 
@@ -273,13 +292,13 @@ def test_conda_s_environment_is_what_builds_see() -> None:
     source = PipStep(("requirements/source.txt",), ("flash",), "source")
     compiling = replace(compiling_of_mm_v21(), wheels=())
     lines = compile_stage(replace(plan, pip=(*plan.pip, source), compiling=compiling))
-    assert "COPY --from=conda /layers/conda /" in lines and "python.sh" not in "".join(lines)
-    assert "sh /layers/compile.sh " in lines[-1]
+    assert "COPY --from=conda /layers/conda /" in lines and "build.sh python" not in "".join(lines)
+    assert "sh /layers/build.sh compile " in lines[-1]
 
 
 def test_the_stage_that_compiles_has_none_of_the_specs_packages() -> None:
     made = replace(compiled("mm-v2.1", "cu118"), spec_apt=("libfoo1",), build=None, build_table=None)
-    (line,) = (line for line in compile_stage(made) if "/apt.sh " in line)
+    (line,) = (line for line in compile_stage(made) if "build.sh apt " in line)
     assert "libfoo1" not in line and " --headers 3.10 " in line
     assert "libfoo1" in "".join(final_stage(text_of(made)))
 
@@ -287,10 +306,8 @@ def test_the_stage_that_compiles_has_none_of_the_specs_packages() -> None:
 def test_a_bases_own_python_has_its_headers_where_kernels_are_compiled() -> None:
     own = replace(shipped("cpu-py311", "cpu"), build=None, build_table=None, base_python=True)
     (line,) = (line for line in final_stage(text_of(own)) if " g++ " in line)
-    assert " --headers 3.11 " in line and 'install -y -qq --no-install-recommends "libpython$headers-dev"' in script(
-        "apt.sh"
-    )
-    assert "sh /layers/python.sh 3.11 only-system /layers/python" in text_of(own)
+    assert " --headers 3.11 " in line and 'install -y --no-install-recommends "libpython$headers-dev"' in SCRIPT
+    assert "sh /layers/build.sh python python 3.11 only-system\n" in text_of(own)
     for brings_them in (shipped("hpc-v2.7", "cu126-ampere"), shipped("cpu-py311", "cpu")):
         assert "--headers" not in "".join(final_stage(text_of(brings_them)))
 
@@ -303,8 +320,8 @@ def test_root_builds_on_bases_with_a_user_of_their_own() -> None:
 
 def test_the_users_group_has_no_name_of_debians() -> None:
     """`groupadd --gid 1000 video` ends with 9."""
-    assert "sh /run/python/layers/user.sh video\n" in text_of(replace(shipped("cpu-py311", "cpu"), user="video"))
-    assert "groupadd --gid 1000 envspec;" in script("user.sh")
+    assert "sh /run/build/build.sh user video\n" in text_of(replace(shipped("cpu-py311", "cpu"), user="video"))
+    assert "groupadd --gid 1000 envspec;" in SCRIPT
 
 
 def test_digests_pin_the_images() -> None:
@@ -327,9 +344,7 @@ def test_own_indexes_are_asked_alone() -> None:
     step = PipStep(("requirements/rest-own.txt",), ("acme",), index="own-index", url=url)
     text = text_of(replace(plan, pip=(*plan.pip, step)))
     assert 'ARG INDEX_OWN_INDEX="https://packages.example.org/\\$(x)"' in text
-    assert '--default-index "$INDEX_OWN_INDEX" --require-hashes --requirements /layers/rest-own.txt' in "\n".join(
-        instructions(text)
-    )
+    assert 'build.sh install rest rest-own --default-index "$INDEX_OWN_INDEX"' in "\n".join(instructions(text))
 
 
 def test_the_context_is_what_images_are_made_from() -> None:

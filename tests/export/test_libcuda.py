@@ -10,8 +10,8 @@ from recipe_plans import shipped, text_in
 from support.compiled import needs_compiler
 
 from envspec.export.apptainer import FILE, render
-from envspec.export.apptainer_scripts import LIBCUDA
 
+LIBCUDA = "/opt/libcuda"
 LIBS = ".singularity.d/libs"
 ROOT = """
 set -eu

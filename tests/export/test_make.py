@@ -237,9 +237,9 @@ def test_nvcc_when_it_is_asked_for() -> None:
     dockerfile = render(plan, "dockerfile")[f"{plan.target}/Dockerfile"]
     assert "COPY --from=nvcc /usr/local/cuda-11.8/nvvm /usr/local/cuda/nvvm\n" in dockerfile
     definitions = [text for path, text in render(plan, "apptainer").items() if path.endswith(".def")]
-    assert "links.sh /usr/local/cuda include targets/x86_64-linux/include" in dockerfile
+    assert "build.sh links /usr/local/cuda include targets/x86_64-linux/include" in dockerfile
     for text in definitions:
-        assert "ln -sfn targets/x86_64-linux/include /usr/local/cuda/include" in text
+        assert "build.sh links /usr/local/cuda include targets/x86_64-linux/include\n" in text
     assert "CUDA_HOME" not in dict(shipped("mm-v2.1", "cu118").env)
     assert not plan_with("cpu-py311", with_image(nvcc=True)).borrowed
     with pytest.raises(InputError, match=r"the compiler of CUDA 11\.8 compiles nothing beside glibc 2\.41"):
@@ -385,9 +385,9 @@ def test_what_the_spec_says_of_builds(whole: bool) -> None:
     assert source.unisolated == ("deepspeed",)
     dockerfile = render(plan, "dockerfile")[f"{plan.target}/Dockerfile"]
     apptainer = render(plan, "apptainer")[f"{plan.target}/apptainer.def"]
-    assert "--no-build-isolation-package deepspeed" in apptainer and "export MAX_JOBS=" in apptainer
+    assert "--no-build-isolation-package deepspeed" in apptainer and "sh /layers/build.sh compile - " in apptainer
     joined = re.sub(r" \\\n\s*", " ", dockerfile)
-    assert "--no-build-isolation-package deepspeed" in joined and "sh /layers/compile.sh " in joined
+    assert "--no-build-isolation-package deepspeed" in joined and "sh /layers/build.sh compile " in joined
     plain = shipped("mm-v2.1", plan.target)
     assert "isolation" not in render(plain, "dockerfile")[f"{plan.target}/Dockerfile"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from recipe_plans import ROOT, compiled, plan_with, shipped, with_image
+from recipe_plans import ROOT, compiled, functions_of_builds, plan_with, shipped, with_image
 from support.recipes import all_recipes
 
 from envspec.base.errors import InputError
@@ -31,8 +31,10 @@ def sources(folder: Path, words: str, text: str) -> tuple[str, str]:
     (folder / "etc/sources.list.d").mkdir(parents=True)
     (folder / "etc/sources.list.d/debian.sources").write_text(text)
     (folder / "words").write_text(words)
-    script = carried_files()["build/mirrors.sh"].replace("/var/lib/apt/site", str(folder / "copy"))
-    command = f"day=20261101T000000Z mirrors={folder}/words\n{script}"
+    script = functions_of_builds("fail", "set_archives", "on_sources").replace(
+        "/var/lib/apt/site", str(folder / "copy")
+    )
+    command = f"day=20261101T000000Z mirrors={folder}/words\n{script}\nset_archives"
     ran = subprocess.run(
         ["sh", "-euc", command.replace("/etc/apt", str(folder / "etc"))], capture_output=True, text=True
     )
@@ -62,7 +64,7 @@ def test_recipes_hold_the_day() -> None:
     plan = plan_with("cpu-py311", with_image(snapshot="2026-11-01", apt=("less",)))
     for name, times in (("dockerfile", 2), ("apptainer", 1)):
         text = "".join(text for path, text in render(plan, name).items() if path.endswith(("Dockerfile", "tainer.def")))
-        assert len(re.findall("(?:--as-of |day=)20261101T000000Z", text)) == times, "wherever apt installs"
+        assert len(re.findall("--as-of 20261101T000000Z", text)) == times, "wherever apt installs"
     with pytest.raises(InputError, match="snapshots are Debian's"):
         plan_with("cpu-py311", with_image(snapshot="2026-11-01", base="ubuntu:24.04"))
 
@@ -95,13 +97,12 @@ def test_the_lock_names_the_build_that_uv_checks(tmp_path: Path) -> None:
     table = plan.files[plan.build_table]
     assert f'"sha256": "{plan.build.sha256}"' in table and f"%2B{plan.build.build}-x86_64" in table
     stage = render(plan, "dockerfile")["cpu/Dockerfile"].partition(" AS python\n")[2].partition("\nFROM ")[0]
-    assert "sh /layers/python.sh /layers/python.json only-managed /layers/python" in stage
+    assert "sh /layers/build.sh python python python.json" in stage
     (tmp_path / "python.json").write_text(table)
-    for name in ("python.sh", "uv.sh"):
-        (tmp_path / name).write_text(carried_files()[f"build/{name}"])
+    (tmp_path / "build.sh").write_text(carried_files()["build.sh"])
     (tmp_path / "uv").write_text('#!/bin/sh\necho "$UV_PYTHON_DOWNLOADS_JSON_URL $UV_PYTHON_PREFERENCE $*"\n')
     (tmp_path / "uv").chmod(0o755)
-    words = ["sh", str(tmp_path / "python.sh"), str(tmp_path / "python.json"), "only-managed"]
+    words = ["sh", str(tmp_path / "build.sh"), "python", "-", "python.json"]
     said = subprocess.check_output(words, env={**os.environ, "UV": str(tmp_path / "uv")}, text=True)
     assert said == f"{tmp_path}/python.json only-managed venv --quiet --python {plan.build.version} /opt/env\n"
     assert plan.build.version not in stage
@@ -111,9 +112,9 @@ def test_a_bases_own_python_is_taken_alone() -> None:
     plan = plan_with("cpu-py311", with_image(python="base"))
     assert plan.build is None and plan.build_table is None
     text = render(plan, "dockerfile")["cpu/Dockerfile"]
-    assert "sh /layers/python.sh 3.11 only-system /layers/python" in text
+    assert "sh /layers/build.sh python python 3.11 only-system\n" in text
     (definition,) = (text for path, text in render(plan, "apptainer").items() if path.endswith("/apptainer.def"))
-    assert "UV_PYTHON_PREFERENCE=only-system uv venv" in definition
+    assert "sh /layers/build.sh python - 3.11 only-system\n" in definition
     with pytest.raises(InputError, match="hasn't the Python of debian:trixie-slim"):
         plan_with("mm-v2.1", with_image(python="base", build_env={"A": "1"}))
 

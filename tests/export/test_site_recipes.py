@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from envspec_check.lock import read_target
-from recipe_plans import compiled, shipped, text_in
+from recipe_plans import compiled, functions_of_builds, shipped, text_in
 from support.index import Index
 from support.packages import wheel
 from support.recipes import ROOT, SPECS, all_recipes, recipe_plan, recipe_texts
@@ -21,8 +21,8 @@ from envspec.base.errors import InputError, Place
 from envspec.configuration.settings import Settings
 from envspec.configuration.user_config import SlurmSite
 from envspec.export import apptainer, dockerfile
-from envspec.export.carried import build_scripts, carried_files, check_files
-from envspec.export.dockerfile_steps import NETRC, NETRC_SECRET, install, uv_mounts
+from envspec.export.carried import carried_files, check_files
+from envspec.export.dockerfile_steps import NETRC_SECRET, install, uv_mounts
 from envspec.export.folder import OF_A_SPEC, OF_A_TARGET, OWN, RECIPES, render_all
 from envspec.export.leftovers import CONTAINERS, removable
 from envspec.export.plan import CHECK_ARCHIVE, SHARED_FOLDER, SUMS, PipStep, decode, digest
@@ -68,8 +68,9 @@ def test_apts_sources_name_the_mirrors_in_a_copy_alone(tmp_path: Path) -> None:
     (etc / "sources.list.d" / "debian.sources").write_text(DEB822)
     given = tmp_path / "apt-mirrors"
     given.write_text("debian=http://m.example:8080/d%20b ubuntu=https://m.example/u")
-    text = carried_files()["build/mirrors.sh"].replace("/etc/apt", str(etc)).replace("/var/lib/apt/site", str(copy))
-    script = f"day=; mirrors={given}\n{text}"
+    text = functions_of_builds("set_archives", "on_sources")
+    text = text.replace("/etc/apt", str(etc)).replace("/var/lib/apt/site", str(copy))
+    script = f"day=; mirrors={given}\n{text}\nset_archives"
     ran = subprocess.run(["sh", "-euc", f'{script}\necho "$APT_CONFIG"'], capture_output=True, text=True, check=True)
     assert ran.stdout == f"{copy}/own.conf\n" and (copy / "own.conf").read_text() == f'Dir::Etc "{copy}";\n'
     assert (copy / "sources.list.d" / "debian.sources").read_text() == DEB822.replace(
@@ -275,12 +276,11 @@ def test_a_build_logs_in_at_the_specs_own_index_by_a_netrc(tmp_path: Path, *, fl
         index.add(acme)
         page = f"{index.url}/acme/" if flat else index.url
         step = PipStep(("requirements/rest.txt",), ("acme",), index="internal", url=page, flat=flat)
-        for name in build_scripts():
-            (tmp_path / name).parent.mkdir(exist_ok=True)
-            (tmp_path / name).write_text(carried_files()[name].replace(NETRC, str(netrc)))
-        line = command([*install(step, "-", f"{tmp_path}/build", str(tmp_path)), "--target", f"{tmp_path}/there"])
+        script = carried_files()["build.sh"].replace("/run/secrets/netrc", str(netrc))
+        (tmp_path / "build.sh").write_text(script.replace("else set_times -; fi", "fi"))
+        line = command([*install(step, "-", at=str(tmp_path)), "--target", f"{tmp_path}/there"])
         env = {"INDEX_INTERNAL": page, "HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "UV_NO_CACHE": "1"}
-        env |= {"UV": find_uv_bin(), "PYTHON": sys.executable}
+        env |= {"UV": find_uv_bin(), "PYTHON": sys.executable, "REQUIREMENTS": str(tmp_path)}
         words = ["sh", "-euc", line]
         assert subprocess.run(words, env=env, capture_output=True, check=False).returncode != 0
         netrc.write_text("machine 127.0.0.1 login robot password hunter2-Zq\n")

@@ -38,22 +38,18 @@ def with_extension() -> Plan:
     return replace(plan, python=PYTHON, pip=(step,), compiling=compiling)
 
 
-def dockerfile_commands() -> str:
-    """The script that a RUN starts, with the one that it goes on to, and their arguments."""
-    joined = re.sub(r" \\\n\s*", " ", text_in(dockerfile.render(with_extension()), "Dockerfile"))
-    (given,) = re.findall("sh /layers/compile.sh (.*--no-binary extension.*)", joined)
-    texts = [carried_files()[f"build/{name}.sh"] for name in ("compile", "uv", "compilers", "pytorch", "install")]
-    compiled, uv, compilers, pytorch, install = (re.sub(r"(?m)^#.*\n", "", text) for text in texts)
-    compiled = compiled.replace('. "${0%/*}/compilers.sh"\n', compilers).partition("exec sh")[0]
-    install = install.replace('. "${0%/*}/uv.sh"\n', uv).replace('. "${0%/*}/pytorch.sh"\n', pytorch)
-    install = install.replace("/var/cache/uv", "/tmp/uv").partition('if [ "$layer" != - ]; then sh')[0]
-    return f"set -- source {given}\n{compiled}{install}"
+def compiling_step(text: str) -> str:
+    """The step that compiles, of a recipe's text."""
+    (given,) = re.finditer("sh /layers/build.sh (compile .*)", re.sub(r" \\\n\s*", " ", text))
+    return given[1]
 
 
-def apptainer_commands() -> str:
-    text = text_in(apptainer.render(with_extension()), apptainer.FILE)
-    (block,) = re.findall(r"(export UV_NO_CACHE=1 UV_LINK.*)\n\s*unset PYTHONPATH", text, re.DOTALL)
-    return f"set -eu\n{block}"
+def dockerfile_step() -> str:
+    return compiling_step(text_in(dockerfile.render(with_extension()), "Dockerfile"))
+
+
+def apptainer_step() -> str:
+    return compiling_step(text_in(apptainer.render(with_extension()), apptainer.FILE))
 
 
 @pytest.fixture
@@ -84,25 +80,23 @@ def environment(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.by_day(1)
-@pytest.mark.parametrize("commands", first_by_day(1, [dockerfile_commands, apptainer_commands]))
+@pytest.mark.parametrize("step", first_by_day(1, [dockerfile_step, apptainer_step]))
 @pytest.mark.parametrize("sees", [True, False])
-def test_a_build_sees_the_locks_torch(
-    environment: Path, tmp_path: Path, commands: Callable[[], str], sees: bool
-) -> None:
+def test_a_build_sees_the_locks_torch(environment: Path, tmp_path: Path, step: Callable[[], str], sees: bool) -> None:
     """Without the variable that lets it, the very same commands fail: uv builds in isolation."""
-    script = commands()
-    assert "PYTHONPATH=" in script and "--require-hashes" in script
+    script = carried_files()["build.sh"]
+    assert ' PYTHONPATH="$packages"' in script and "--require-hashes" in script
     if not sees:
-        script = re.sub(r"PYTHONPATH=\S+", "", script)
-    script = re.sub(r"/opt/requirements/|/layers/(?=source.txt)|/tmp/(?=build-)", f"{tmp_path}/", script)
-    script = re.sub(r"(/layers/\$?\w+)?/opt/env\b", str(environment), script)
+        script = script.replace(' PYTHONPATH="$packages"', "")
+    script = script.replace('then finish "$layer"; else set_times -; fi', "then true; fi")
+    script = re.sub(r"(/layers/\$?\w+)?/opt/env\b", str(environment), script).replace("/var/cache/uv", f"{tmp_path}/uv")
+    (tmp_path / "build.sh").write_text(script.replace("${REQUIREMENTS:-/layers}", str(tmp_path)))
     settings = {
         "UV_OFFLINE": "1", "UV_NO_INDEX": "1", "UV_FIND_LINKS": str(tmp_path / "house"), "UV_NO_CONFIG": "1",
     }  # fmt: skip
-    tools = {"PATH": f"{Path(find_uv_bin()).parent}:{os.environ['PATH']}"}
     ran = subprocess.run(
-        ["sh", "-c", script.replace("/layers/uv", find_uv_bin())],
-        env={**os.environ, **settings, **tools},
+        ["sh", "-c", f"sh build.sh {step()}"],
+        env={**os.environ, **settings, "UV": find_uv_bin()},
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -144,4 +138,4 @@ def test_a_source_finds_what_it_is_built_with_beside_pypi(index: str, options: l
     line = command(install(step, "source"))
     assert "--default-index" not in line
     assert [option for option in options if option not in line] == []
-    assert "--build-constraints" in line
+    assert line.startswith("sh /layers/build.sh install source source=extension") and step.built_with

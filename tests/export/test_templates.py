@@ -10,12 +10,11 @@ from jinja2 import Environment, UndefinedError, nodes
 from support.examples import examples
 
 from envspec.export import template
-from envspec.export.carried import build_scripts, carried_files
+from envspec.export.carried import carried_files
 from envspec.export.quote import Unquotable
 from envspec.export.template import FILTERS, Variable, command, fold, names
 
-EXPORT = Path(template.__file__).parent
-TEMPLATES = sorted(path.name for path in EXPORT.glob("*.j2"))
+TEMPLATES = sorted(path.name for path in template.FOLDER.glob("*.j2"))
 PARSER = Environment(trim_blocks=True, lstrip_blocks=True, variable_start_string="<<", variable_end_string=">>")
 
 
@@ -30,12 +29,16 @@ def unfiltered(text: str) -> list[int]:
 
 
 def test_the_templates_are_known() -> None:
-    assert TEMPLATES == ["dockerfile.j2", "dockerfile_on_base.j2"]
+    assert [
+        *(f"apptainer{part}.j2" for part in ("", "_end", "_environment", "_offline", "_on_base")),
+        *(f"dockerfile{part}.j2" for part in ("", "_install", "_on_base")),
+        "job.sbatch.j2",
+    ] == TEMPLATES
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_every_value_goes_through_a_filter_that_quotes_it(name: str) -> None:
-    text = (EXPORT / name).read_text(encoding="utf-8")
+    text = (template.FOLDER / name).read_text(encoding="utf-8")
     assert "{{" not in text and "autoescape" not in text
     assert unfiltered(text) == []
 
@@ -88,13 +91,19 @@ def test_a_folded_line_is_the_same_to_a_builder(pieces: list[str]) -> None:
 
 
 def test_an_option_stays_with_its_value() -> None:
-    line = "RUN sh /layers/install.sh rest " + " ".join(f"--find-links value{n}" for n in range(20))
+    line = "RUN sh /layers/build.sh install rest rest " + " ".join(f"--find-links value{n}" for n in range(20))
     folded = fold(line).splitlines()
     assert len(folded) > 3 and not [one for one in folded if one.rstrip(" \\").endswith("--find-links")]
 
 
-def test_every_script_of_builds_is_used() -> None:
-    texts = [path.read_text(encoding="utf-8") for path in (*EXPORT.glob("*.py"), *EXPORT.glob("*.j2"))]
-    texts += [carried_files()[name] for name in build_scripts()]
-    for name in build_scripts():
-        assert any(re.search(rf"[/\"]{name.removeprefix('build/')}\b", text) for text in texts), name
+def test_every_step_of_builds_is_used_and_is_there() -> None:
+    cases = carried_files()["build.sh"].partition("\ncase $step in\n")[2]
+    there = set(re.findall(r"^    (\w+)\)", cases, re.MULTILINE))
+    code = (path.read_text(encoding="utf-8") for path in Path(template.__file__).parent.glob("*.py"))
+    used = {step for text in code for step in re.findall(r'run_step\(\s*"(\w+)"', text)}
+    used |= {
+        step
+        for name in TEMPLATES
+        for step in re.findall(r"sh /layers/build\.sh (\w+)", (template.FOLDER / name).read_text())
+    }
+    assert used | {"install", "compile"} == there

@@ -152,15 +152,14 @@ def test_pylock_and_recipes_carry_the_variant(machine: Machine, indexes: tuple[I
     here = {
         "/opt/env/bin/python": sys.executable,
         "${UV:-/layers/uv}": find_uv_bin(),
-        "/layers/uv": find_uv_bin(),
         "/var/cache/uv": str(machine.base / "cache"),
         "/layers/wheels": str(wheels),
         "/run/wheels": str(wheels),
-        "/layers/fetch_variants.py": str(ROOT / "envspec" / "carried" / "fetch_variants.py"),
+        "$here/fetch_variants.py": str(ROOT / "envspec" / "carried" / "fetch_variants.py"),
         '--prefix "/layers/$layer/opt/env"': f"--target {into}",
         '--python "${PYTHON:-/opt/env}"': "",
-        'sh "${0%/*}/finish.sh" "$layer"': "true",
-        "--requirements /layers": f"--requirements {machine.base / 'out' / 'requirements'}",
+        'then finish "$layer"; else set_times -; fi': "then true; fi",
+        "${REQUIREMENTS:-/layers}": str(machine.base / "out" / "requirements"),
         "sh /layers": f"sh {scripts}",
     }
 
@@ -170,9 +169,9 @@ def test_pylock_and_recipes_carry_the_variant(machine: Machine, indexes: tuple[I
         return text
 
     scripts.mkdir()
-    for path in (machine.base / "out").rglob("build/*.sh"):
-        (scripts / path.name).write_text(with_places(path.read_text()))
-    commands = re.findall(r"sh /layers/(?:fetch\.sh [^&\n]*|install\.sh [^&\n]* --find-links [^&\n]*)", text)
+    (path,) = (machine.base / "out").rglob("build.sh")
+    (scripts / path.name).write_text(with_places(path.read_text()))
+    commands = re.findall(r"sh /layers/build\.sh (?:fetch [^&\n]*|install [^&\n]* --variants[^&\n]*)", text)
     assert len(commands) == 4 and "NV_VARIANT" not in text, commands
     for command in commands:
         env = machine.environment({"INDEX_VARIANTS": indexes[1].url})

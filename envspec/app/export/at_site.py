@@ -70,7 +70,7 @@ class _Build(Struct, frozen=True):
         files = build_files(text, settings)
         uv = files[UV_SETTINGS] if _of_python(settings) else ""
         texts = {apt_mirrors.FILE: files.get(apt_mirrors.FILE, ""), "uv": uv}
-        secrets = {name: told.strip() for name, told in texts.items() if told}
+        secrets = {name: secret_text.strip() for name, secret_text in texts.items() if secret_text}
         hidden = has_credentials(settings.site.proxy or "")
         return _Build(build_arguments(text, settings), secrets, settings.site.variables({}), hidden)
 
@@ -99,7 +99,8 @@ def _docker(of: Plan, name: str, text: str, settings: Settings) -> Iterator[str]
     words += [f"--build-arg {shlex.quote(f'{argument}={value}')}" for argument, value in build.arguments.items()]
     # by name alone, a builder takes the value from its own environment
     words += [
-        f"--build-arg {one if build.hidden else shlex.quote(f'{one}={value}')}" for one, value in build.proxies.items()
+        f"--build-arg {variable if build.hidden else shlex.quote(f'{variable}={value}')}"
+        for variable, value in build.proxies.items()
     ]
     words += [f"--secret id={secret},env={SECRETS[secret]}" for secret in build.secrets]
     yield " ".join([*words, f"-f {name} -t {of.image} {'..' if of.shares else '.'}"])

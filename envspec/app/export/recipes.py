@@ -48,23 +48,23 @@ class Superseded(Struct, frozen=True):
 
     gone   the files that no recipe uses any more
     lists  the lists of carried files while files come and go: those of earlier exports too
-    kept   the lists afterwards, where they have more than this export's files: those that other targets may still use
+    after  the lists afterwards, where they have more than this export's files: those that other targets may still use
     """
 
     gone: tuple[str, ...] = ()
     lists: Mapping[str, str] = field(default_factory=dict)
-    kept: Mapping[str, str] = field(default_factory=dict)
+    after: Mapping[str, str] = field(default_factory=dict)
 
     def below(self, folder: str) -> Superseded:
         """The same from the folder that holds this one."""
         return Superseded(
             tuple(normpath(f"{folder}/{path}") for path in self.gone),
             {normpath(f"{folder}/{path}"): text for path, text in self.lists.items()},
-            {normpath(f"{folder}/{path}"): text for path, text in self.kept.items()},
+            {normpath(f"{folder}/{path}"): text for path, text in self.after.items()},
         )
 
     def __or__(self, other: Superseded) -> Superseded:
-        return Superseded((*self.gone, *other.gone), {**self.lists, **other.lists}, {**self.kept, **other.kept})
+        return Superseded((*self.gone, *other.gone), {**self.lists, **other.lists}, {**self.after, **other.after})
 
 
 def write_files(
@@ -83,15 +83,15 @@ def write_files(
     waiting = f"waiting: another envspec is writing into {output}"
     with _storage(output), exclusive(place, lambda: say(waiting)):
         old = reduce(or_, (each() for each in superseded), Superseded())
-        texts = {**texts, **old.kept}
+        texts = {**texts, **old.after}
         base, prefix = _base(place, [*texts, *old.gone])
         with base.open() as folder:
             files = {normpath(prefix + path): encode(text) for path, text in texts.items()}
             first = {normpath(prefix + path): encode(text) for path, text in old.lists.items()}
-            there = {path: folder.read_at(path) for path in files}
-            lists = {path: text for path, text in first.items() if there[path] != text}
-            new = {path: text for path, text in files.items() if path not in first and there[path] != text}
-            _refuse_others(output, new, there, prefix)
+            existing = {path: folder.read_at(path) for path in files}
+            lists = {path: text for path, text in first.items() if existing[path] != text}
+            new = {path: text for path, text in files.items() if path not in first and existing[path] != text}
+            _refuse_others(output, new, existing, prefix)
             gone = {normpath(prefix + path): None for path in old.gone}
             last = {path: files[path] for path, text in first.items() if files[path] != text}
             atomic.replace_files(folder, lists, new, gone, last)
@@ -105,19 +105,21 @@ def write_files(
     return old.gone
 
 
-def _refuse_others(output: Path, new: Mapping[str, bytes], there: Mapping[str, bytes | None], prefix: str) -> None:
+def _refuse_others(output: Path, new: Mapping[str, bytes], existing: Mapping[str, bytes | None], prefix: str) -> None:
     """Raise InputError for files that these texts would replace, and that no export has written."""
-    named = ((path, there[path], text) for path, text in new.items())
-    others = [path.removeprefix(prefix) for path, old, text in named if old and _is_others(path, old, text, prefix)]
-    if others:
-        message = f"{output} has files that envspec didn't write, and an export would replace them: {', '.join(others)}"
+    named = ((path, existing[path], text) for path, text in new.items())
+    foreign = [path.removeprefix(prefix) for path, old, text in named if old and _is_others(path, old, text, prefix)]
+    if foreign:
+        message = (
+            f"{output} has files that envspec didn't write, and an export would replace them: {', '.join(foreign)}"
+        )
         raise InputError(message, hint="export into another folder with -o, or move those files away")
 
 
 def _is_others(path: str, old: bytes, new: bytes, prefix: str = "") -> bool:
     """Say whether a file below a folder of recipes, which `prefix` leads to, is none that an export wrote. `new` is the
     text that belongs there."""
-    shared = tuple(f"{normpath(prefix + one)}/" for one in SHARED)
+    shared = tuple(f"{normpath(prefix + folder)}/" for folder in SHARED)
     return _mark(old) != _mark(new) and not path.startswith(shared)
 
 
@@ -154,14 +156,14 @@ def recipe_drift(spec: Spec, lock: SoundLock, recipes: Path) -> tuple[tuple[Find
     """
     plan = make_spec_plan(spec, lock, place_of(spec.name))
     paths = list(_paths(recipes, plan))
-    there = exported_recipes(plan, paths)
-    found = recipe_reasons(plan, there, paths, lambda path: _text(recipes / path))
-    if not found:
+    exported = exported_recipes(plan, paths)
+    findings = recipe_reasons(plan, exported, paths, lambda path: _text(recipes / path))
+    if not findings:
         return (), ""
-    texts = ((path, _text(recipes / path), text) for path, text in there.files.items())
-    others = [recipes / path for path, old, text in texts if old and _is_others(path, encode(old), encode(text))]
-    moves = [shlex.join(["mv", str(path), f"{path}.own"]) for path in others]
-    return found, " && ".join([*moves, _command(spec.path, there, recipes)])
+    texts = ((path, _text(recipes / path), text) for path, text in exported.files.items())
+    foreign = [recipes / path for path, old, text in texts if old and _is_others(path, encode(old), encode(text))]
+    moves = [shlex.join(["mv", str(path), f"{path}.own"]) for path in foreign]
+    return findings, " && ".join([*moves, _command(spec.path, exported, recipes)])
 
 
 def earlier_files(plan: SpecPlan, recipes: Path, targets: Container[str], written: Mapping[str, str]) -> Superseded:
@@ -171,16 +173,16 @@ def earlier_files(plan: SpecPlan, recipes: Path, targets: Container[str], writte
     Raises InputError where a file of such a bundle would be replaced by another.
     """
     paths = list(_paths(recipes, plan))
-    there = exported_recipes(plan, [*paths, *written])
+    exported = exported_recipes(plan, [*paths, *written])
 
     def read(path: str) -> str | None:
         return _text(recipes / path)
 
-    left = leftovers(plan, there.files, paths, read)
+    left = leftovers(plan, exported.files, paths, read)
     sums = sums_there(read)
     own = list(removable(left, sums, read))
     bundled = dict(read_sums(read(SUMS) or ""))
-    whole = all(target in targets for target, formats in there.targets.items() if formats)
+    whole = all(target in targets for target, formats in exported.targets.items() if formats)
     gone = tuple(path for path in own if path not in bundled and (whole or not split_shared_path(path)))
     folder = f"../{SHARED_FOLDER}" if plan.shares else CARRIED_FOLDER
     listed = f"{folder}/{SUMS}"
@@ -189,17 +191,19 @@ def earlier_files(plan: SpecPlan, recipes: Path, targets: Container[str], writte
         return Superseded(gone, {}, {})
     new = read_sums(written[listed])
     stay = (path.removeprefix(f"{folder}/") for path in own if path not in gone and path.startswith(f"{folder}/"))
-    kept = new | {(name, digest(read(f"{folder}/{name}") or "")) for name in stay}
-    _refuse_another_bundle(recipes, {**written, listed: sums_text(kept)}, bundled)
-    return Superseded(gone, {listed: sums_text(new | sums[folder])}, {listed: sums_text(kept)} if kept != new else {})
+    listed_sums = new | {(name, digest(read(f"{folder}/{name}") or "")) for name in stay}
+    _refuse_another_bundle(recipes, {**written, listed: sums_text(listed_sums)}, bundled)
+    return Superseded(
+        gone, {listed: sums_text(new | sums[folder])}, {listed: sums_text(listed_sums)} if listed_sums != new else {}
+    )
 
 
 def _refuse_another_bundle(recipes: Path, written: Mapping[str, str], bundled: Mapping[str, str]) -> None:
     """Raise InputError for texts that would replace other ones of a bundle."""
-    others = sorted(path for path, text in written.items() if bundled.get(path, digest(text)) != digest(text))
-    if others:
+    differing = sorted(path for path, text in written.items() if bundled.get(path, digest(text)) != digest(text))
+    if differing:
         raise InputError(
-            f"{recipes} is an unpacked bundle of another lock, and an export would replace its {', '.join(others)}",
+            f"{recipes} is an unpacked bundle of another lock, and an export would replace its {', '.join(differing)}",
             hint="export into another folder with -o",
         )
 
@@ -242,14 +246,14 @@ def _text(path: Path) -> str | None:
         return None
 
 
-def _command(spec: str, there: ExportedRecipes, recipes: Path) -> str:
+def _command(spec: str, exported: ExportedRecipes, recipes: Path) -> str:
     """Give the `envspec export` command for the targets and formats that the folder has, and no more."""
-    names = {name for formats in there.targets.values() for name in formats} | set(there.spec)
-    formats = [name for name in RECIPES if name in names and not (there.whole and name in OF_ALL)]
-    formats = ["all", *formats] if there.whole else formats
-    targets = [target for target, of_target in there.targets.items() if of_target]
+    names = {name for formats in exported.targets.values() for name in formats} | set(exported.spec)
+    formats = [name for name in RECIPES if name in names and not (exported.whole and name in OF_ALL)]
+    formats = ["all", *formats] if exported.whole else formats
+    targets = [target for target, of_target in exported.targets.items() if of_target]
     words = ["envspec", "export", spec]
-    if len(targets) < len(there.targets):
+    if len(targets) < len(exported.targets):
         words += [word for target in targets for word in ("--target", target)]
     words += [word for name in formats for word in ("--format", name)]
     return shlex.join([*words, "-o", str(recipes)])
@@ -259,14 +263,18 @@ def tell_missing_pins(
     path: str, plan: SpecPlan, targets: Collection[str], formats: Collection[str], *, required: bool
 ) -> None:
     """Say what the recipes of a spec's targets don't pin, a line each. Raises AnswerNo where they must."""
-    found = missing_pins([of for of in plan.targets if of.target in targets], formats)
-    if not found:
+    missing = missing_pins([of for of in plan.targets if of.target in targets], formats)
+    if not missing:
         return
-    hints = [f"run `envspec lock {path} --upgrade-images` for digests"] if any("digest" in one for one in found) else []
-    hints += ['add to [image] a day: snapshot = "2026-11-01"'] if NO_SNAPSHOT in found else []
+    hints = (
+        [f"run `envspec lock {path} --upgrade-images` for digests"]
+        if any("digest" in entry for entry in missing)
+        else []
+    )
+    hints += ['add to [image] a day: snapshot = "2026-11-01"'] if NO_SNAPSHOT in missing else []
     if required:
-        raise AnswerNo(f"not all is pinned: {'; '.join(found)}", hint="; ".join(hints) or None, place=Place(path))
-    for line in found:
+        raise AnswerNo(f"not all is pinned: {'; '.join(missing)}", hint="; ".join(hints) or None, place=Place(path))
+    for line in missing:
         warn(f"{path}: not pinned: {line}")
     if hints:
         say(f"hint: {'; '.join(hints)}")

@@ -135,29 +135,31 @@ def render_files(
             refuse_base(spec, f"--format {name}")
     everything = ALL in names
     own = {name: FORMATS[name] for name in FORMATS if name in names}
-    wanted = [name for name in recipes.RECIPES if name in names or (everything and name in recipes.OF_ALL)]
+    formats = [name for name in recipes.RECIPES if name in names or (everything and name in recipes.OF_ALL)]
     _refuse_without_conda(targets, own)
-    if wanted or PROJECTS.keys() & {*names}:
+    if formats or PROJECTS.keys() & {*names}:
         refuse_secret_variables(spec, [target.name for target in targets])
     made = _render(spec, lock, targets, tuple(own.values()))
     for name in (name for name in PROJECTS if name in names):
         made |= _project(spec, lock, targets, name, on_left_out)
-    if not wanted:
+    if not formats:
         return made, None
 
     plan = make_spec_plan(spec, lock, place)
-    plans = {one.target: one for one in plan.targets}
-    asked = {name for name in names if name in recipes.RECIPES}
+    plans = {of_target.target: of_target for of_target in plan.targets}
+    explicit = {name for name in names if name in recipes.RECIPES}
     for target in targets:
         if everything and target.inputs.platform not in PLATFORMS:
             continue
         # one that has no recipe is refused with its reason
         of = plans.get(target.name) or make_plan(spec, lock, target, place)
-        for name in (name for name in wanted if name in recipes.OF_A_TARGET):
-            made |= recipes.render(of, name) if name in asked else recipes.render_all(of, [name]).get(name, {})
-    for name in (name for name in wanted if name in recipes.OF_A_SPEC):
+        for name in (name for name in formats if name in recipes.OF_A_TARGET):
+            made |= recipes.render(of, name) if name in explicit else recipes.render_all(of, [name]).get(name, {})
+    for name in (name for name in formats if name in recipes.OF_A_SPEC):
         made |= (
-            recipes.render_spec(plan, name) if name in asked else recipes.render_all_of_spec(plan, [name]).get(name, {})
+            recipes.render_spec(plan, name)
+            if name in explicit
+            else recipes.render_all_of_spec(plan, [name]).get(name, {})
         )
     return made, plan
 
@@ -166,16 +168,16 @@ def _project(
     spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget], name: str, on_left_out: Callable[[str], None]
 ) -> dict[str, str]:
     addresses = index_addresses(named_indexes(lock, targets), spec, os.environ)
-    wanted = PROJECTS[name]
-    project = wanted.render(spec, lock, targets, addresses)
+    project_format = PROJECTS[name]
+    project = project_format.render(spec, lock, targets, addresses)
     for line in project.left_out:
-        on_left_out(f"{wanted.file}: left out: {printable(line)}")
-    return {wanted.file: project.text}
+        on_left_out(f"{project_format.file}: left out: {printable(line)}")
+    return {project_format.file: project.text}
 
 
 def _refuse_without_conda(targets: Sequence[LockedTarget], formats: Mapping[str, Format]) -> None:
     without = [target.name for target in targets if all(pin.kind != "conda" for pin in target.pins)]
-    names = [name for name, wanted in formats.items() if wanted.needs_conda]
+    names = [name for name, lock_format in formats.items() if lock_format.needs_conda]
     if without and names:
         message = f"{', '.join(names)} needs conda packages, and the target {', '.join(without)} has none"
         raise InputError(message, hint="choose targets with --target, or use --format requirements or --format pylock")
@@ -183,7 +185,9 @@ def _refuse_without_conda(targets: Sequence[LockedTarget], formats: Mapping[str,
 
 def _render(spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget], formats: Sequence[Format]) -> dict[str, str]:
     """Render all texts before the first is written, by path relative to the output folder."""
-    pins = [pin for target in targets for pin in target.pins if any(wanted.wants_url(pin) for wanted in formats)]
+    pins = [
+        pin for target in targets for pin in target.pins if any(lock_format.wants_url(pin) for lock_format in formats)
+    ]
     urls: Mapping[tuple[str, str], str] = {}
     if pins:
         permit_addresses(spec)
@@ -191,4 +195,6 @@ def _render(spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget], format
             urls = file_urls(pins, spec, os.environ, progress.count)
         # whoever installs from a file that is passed on has a login of their own
         urls = {key: without_credentials(url) for key, url in urls.items()}
-    return {f"{t.name}/{wanted.file(t)}": wanted.render(lock, t, urls) for t in targets for wanted in formats}
+    return {
+        f"{t.name}/{lock_format.file(t)}": lock_format.render(lock, t, urls) for t in targets for lock_format in formats
+    }

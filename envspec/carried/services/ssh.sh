@@ -8,13 +8,15 @@
 # shellcheck source=common.sh
 . "$(dirname -- "$0")/common.sh"
 
-user=$(id -un 2>/dev/null) || fail "the user $(id -u) has no name here, and sshd needs one: start with the image's own user"
+user=$(id -un 2>/dev/null) ||
+    fail "the user $(id -u) has no name here, and sshd needs one: start with the image's own user"
 [ "$(id -u)" -ne 0 ] || fail 'sshd is not started as root: start with the image'\''s own user'
 # HOME may be another, where the user's own can't be written.
 keys_file=${AUTHORIZED_KEYS_FILE:-$(getent passwd "$user" | cut -d : -f 6)/.ssh/authorized_keys}
 port=${SSH_PORT:-2222}
 least=$(cat /proc/sys/net/ipv4/ip_unprivileged_port_start 2>/dev/null || printf 1024)
-[ "$port" -ge "$least" ] || fail "SSH_PORT is $port, and only root has ports below $least here: docker run --sysctl net.ipv4.ip_unprivileged_port_start=0, or -e SSH_PORT=2222"
+remedy='docker run --sysctl net.ipv4.ip_unprivileged_port_start=0, or -e SSH_PORT=2222'
+[ "$port" -ge "$least" ] || fail "SSH_PORT is $port, and only root has ports below $least here: $remedy"
 sshd=$(command -v sshd || printf '%s' /usr/sbin/sshd)
 [ -x "$sshd" ] || fail 'there is no sshd: install openssh-server'
 
@@ -23,7 +25,8 @@ sshd=$(command -v sshd || printf '%s' /usr/sbin/sshd)
     [ ! -r "$keys_file" ] || cat "$keys_file"
 } >"$runtime/authorized_keys"
 if [ ! -s "$runtime/authorized_keys" ]; then
-    say 'ssh is not started, as nobody could log in: give public keys by AUTHORIZED_KEYS, or a file by AUTHORIZED_KEYS_FILE'
+    remedy='give public keys by AUTHORIZED_KEYS, or a file by AUTHORIZED_KEYS_FILE'
+    say "ssh is not started, as nobody could log in: $remedy"
     # by which entrypoint.sh knows that the other services are wanted all the same
     exit 78
 fi
@@ -37,9 +40,9 @@ else
     ssh-keygen -q -t ed25519 -N '' -C envspec -f "$host_key"
 fi
 
-# Sessions begin with sshd's bare environment. What programs need to find the GPUs and the environment is handed on, and
-# what the spec sets; nothing is that may hold a secret, nor what a configuration file can't hold: a line end, and before
-# OpenSSH 8.7 a quote, a backslash or a `#`.
+# Sessions begin with sshd's bare environment. What programs need to find the GPUs and the environment is handed on,
+# and what the spec sets; nothing is that may hold a secret, nor what a configuration file can't hold: a line end, and
+# before OpenSSH 8.7 a quote, a backslash or a `#`.
 set_env=$("$python" -I - "$(dirname -- "$0")/../target.json" "$("$sshd" -V 2>&1)" <<'EOF'
 import json
 import os
@@ -48,7 +51,8 @@ import sys
 
 names = re.compile(
     "(HOME|PATH|LD_LIBRARY_PATH|LANG|LC_[A-Z]+|TZ|CONDA_PREFIX|VIRTUAL_ENV|HF_HOME|TORCH_HOME|TRITON_CACHE_DIR"
-    "|XDG_CACHE_HOME|PYTHONNOUSERSITE|PYTORCH_VERSION|TORCH_CUDA_ARCH_LIST|(CUDA|NVIDIA|NCCL|OMP|ENVSPEC|SLURM)_[A-Z0-9_]+)"
+    "|XDG_CACHE_HOME|PYTHONNOUSERSITE|PYTORCH_VERSION|TORCH_CUDA_ARCH_LIST"
+    "|(CUDA|NVIDIA|NCCL|OMP|ENVSPEC|SLURM)_[A-Z0-9_]+)"
 )
 with open(sys.argv[1], encoding="utf-8") as file:
     own = json.load(file).get("env", [])

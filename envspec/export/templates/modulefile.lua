@@ -15,7 +15,8 @@ local envs = os.getenv("ENVSPEC_ENVS") or pathJoin(os.getenv("HOME"), "envs")
 local prefix = pathJoin(envs, title)
 if mode() == "load" then
     if not found then
-        LmodError("there is no target " .. target .. @hint@)
+        LmodError("there is no target " .. target ..
+            @hint@)
     end
     if not isFile(pathJoin(prefix, "bin", "python")) then
         LmodError("there is no environment in " .. prefix .. ": install it, or set ENVSPEC_ENVS to its folder")

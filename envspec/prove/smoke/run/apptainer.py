@@ -13,8 +13,7 @@ from msgspec import Struct, field
 
 from envspec.base.places import LIBRARIES
 from envspec.export.apptainer import FILE as DEFINITION
-from envspec.export.apptainer_scripts import SETTINGS
-from envspec.export.on_base import SIF
+from envspec.export.sif import BASE, SETTINGS
 from envspec.export.slurm import PASSED
 from envspec.facts.fabrics import fabrics
 from envspec.prove.smoke.run.case import (
@@ -126,7 +125,7 @@ def _base_steps(case: SmokeCase, folder: Path, present: tuple[str, ...]) -> Iter
     path, digest = case.base
     test = ("sh", "-c", 'echo "$1  $2" | sha256sum --check --quiet --strict', "sh", digest.partition(":")[2], path)
     yield Command(test, f"the base of {case.title} is as it was locked", present)
-    yield Command(("ln", "-sfn", path, str(folder / case.target / SIF)), "the base", present)
+    yield Command(("ln", "-sfn", path, str(folder / case.target / BASE)), "the base", present)
 
 
 def _shell_of(logins: Mapping[str, str]) -> tuple[str, str]:

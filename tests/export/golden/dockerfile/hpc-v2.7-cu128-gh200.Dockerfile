@@ -1,24 +1,16 @@
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # hpc-v2.7, target cu128-gh200: Python 3.12 on linux-aarch64, CUDA 12.8.
-#
 # In the folder above this one:
 #   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/arm64 \
 #     --build-arg CONDA_CHANNEL_HOST=host.of.your.channels -f cu128-gh200/Dockerfile -t hpc-v2.7-cu128-gh200 .
-#   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:2222:2222 \
-#     -v "$PWD:/workspace" hpc-v2.7-cu128-gh200
-#   docker run --rm --gpus all --shm-size 8g -v "$PWD:/workspace" hpc-v2.7-cu128-gh200 \
-#     torchrun --standalone --nproc-per-node gpu train.py
-#   (a MIG instance alone: --gpus '"device=MIG-..."', by its name of nvidia-smi -L)
-# Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
-# Mirrors of apt's archives: words like debian=URL in a file, by --secret id=apt-mirrors,src=FILE.
-# A mirror of the PyTorch index cu128: --build-arg PYTORCH_INDEX=URL
+#   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:2222:2222 -v "$PWD:/workspace" hpc-v2.7-cu128-gh200
+# Mirrors and logins stay outside: --secret id=uv,src=FILE, id=apt-mirrors, --build-arg PYTORCH_INDEX=URL
 # Channels with a login or a certificate of their own: --secret id=netrc, id=condarc and id=ca.
-# hadolint global ignore=DL3002,DL3008,DL3059
+# hadolint global ignore=DL3002
 
 ARG BASE_IMAGE="debian:trixie-slim"
 ARG UV_IMAGE="astral/uv:0.13.8"
 ARG MICROMAMBA_IMAGE="mambaorg/micromamba:2.9.0"
-
 FROM ${UV_IMAGE} AS uv
 
 # The conda half, from the files that the lock names.
@@ -26,65 +18,54 @@ FROM ${MICROMAMBA_IMAGE} AS conda
 USER 0
 # The host of your channels: a lock names none.
 ARG CONDA_CHANNEL_HOST
-ARG SOURCE_DATE_EPOCH=315532800
-COPY envspec/build envspec/bytecode.py requirements/conda@cu128-gh200.txt /layers/
-RUN --mount=type=cache,target=/opt/conda/pkgs,sharing=locked \
-    --mount=type=secret,id=condarc,target=/etc/conda/condarc --mount=type=secret,id=ca,target=/run/secrets/ca.pem \
-    --mount=type=secret,id=netrc,target=/run/secrets/netrc \
-    sh /layers/conda.sh /layers/conda@cu128-gh200.txt
+COPY envspec/build.sh envspec/bytecode.py requirements/conda@cu128-gh200.txt /layers/
+RUN --mount=type=cache,target=/opt/conda/pkgs,sharing=locked --mount=type=secret,id=condarc,target=/etc/conda/condarc \
+    --mount=type=secret,id=ca,target=/run/secrets/ca.pem --mount=type=secret,id=netrc \
+    sh /layers/build.sh conda conda /layers/conda@cu128-gh200.txt
 
-# Python, at the environment's own path: scripts name the one that installs them.
+# Python, at the environment's own path: scripts name the one that installs them. build.sh has the steps.
 FROM ${BASE_IMAGE} AS python
 USER 0
 COPY --from=uv /uv /layers/
 COPY --from=conda /layers/conda /
-COPY envspec/build envspec/bytecode.py /layers/
+COPY envspec/build.sh envspec/bytecode.py /layers/
 
 FROM python AS torch
 ARG PYTORCH_INDEX=""
 COPY requirements/torch+pytorch-cu128.txt /layers/
-RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    sh /layers/install.sh torch --torch-backend cu128 --require-hashes --requirements /layers/torch+pytorch-cu128.txt
-
+RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv \
+    sh /layers/build.sh install torch torch+pytorch-cu128 --torch-backend cu128
 FROM python AS rest
 COPY requirements/rest.txt requirements/rest@cu128-gh200.txt /layers/
-RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    sh /layers/install.sh rest --require-hashes --requirements /layers/rest.txt \
-        --requirements /layers/rest@cu128-gh200.txt
+RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv sh /layers/build.sh install rest rest
 
 # What an image keeps of its own: one mode for all, as a checkout's depends on its owner's umask.
 FROM python AS carried
-COPY --chmod=0755 envspec/SHA256SUMS envspec/envspec-check.pyz envspec/bytecode.py envspec/entrypoint.sh \
-        envspec/healthcheck.sh envspec/preflight.py envspec/warned.sh cu128-gh200/target.json \
-        /layers/carried/opt/envspec/
-COPY --chmod=0755 envspec/services/common.sh envspec/services/ssh.sh /layers/carried/opt/envspec/services/
-COPY --chmod=0755 requirements/conda@cu128-gh200.txt requirements/torch+pytorch-cu128.txt requirements/rest.txt \
-        requirements/rest@cu128-gh200.txt /layers/carried/opt/envspec/requirements/
-RUN sh /layers/carried.sh /layers/carried /opt/env/bin/python
+COPY --chmod=0755 envspec cu128-gh200/target.json /layers/
+COPY --chmod=0755 requirements /layers/requirements/
+RUN sh /layers/build.sh carried carried /opt/env/bin/python services/common.sh services/ssh.sh
 
 FROM ${BASE_IMAGE}
 USER 0
-ARG SOURCE_DATE_EPOCH=315532800
 # The scripts are mounted, so that the image has none. `build` is their digest: not all builders look into mounts.
-RUN --mount=type=bind,from=python,target=/run/python --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
-    build=… sh /run/python/layers/apt.sh ca-certificates g++ ibverbs-providers libibverbs1 libnuma1 librdmacm1 \
+RUN --mount=from=python,source=/layers,target=/run/build --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
+    build=… sh /run/build/build.sh apt ca-certificates g++ ibverbs-providers libibverbs1 libnuma1 librdmacm1 \
         openssh-server tini
-RUN --mount=type=bind,from=python,target=/run/python \
-    build=… sh /run/python/layers/user.sh dev
+RUN --mount=from=python,source=/layers,target=/run/build build=… sh /run/build/build.sh user dev
 COPY --from=conda /layers/conda /
 COPY --from=torch /layers/torch /
 COPY --from=rest /layers/rest /
 COPY --from=carried /layers/carried /
-ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" CONDA_PREFIX="/opt/env" \
-    PYTHONPATH="" ENVSPEC_SPEC="hpc-v2.7" ENVSPEC_TARGET="cu128-gh200" LANG="C.UTF-8" PYTHONNOUSERSITE="1" \
-    PYTORCH_VERSION="2.7.1" NVIDIA_VISIBLE_DEVICES="all" NVIDIA_DRIVER_CAPABILITIES="compute,utility,video" \
-    NVIDIA_REQUIRE_CUDA="cuda>=12.8 driver>=525.60.13" TORCH_CUDA_ARCH_LIST="9.0" MELLANOX_VISIBLE_DEVICES="all" \
-    HF_HOME="/workspace/.cache/hf"
-LABEL org.opencontainers.image.title="hpc-v2.7-cu128-gh200" \
+ENV PATH=/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin CONDA_PREFIX=/opt/env \
+    PYTHONPATH="" ENVSPEC_SPEC=hpc-v2.7 ENVSPEC_TARGET=cu128-gh200 LANG=C.UTF-8 PYTHONNOUSERSITE=1 \
+    PYTORCH_VERSION=2.7.1 NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility,video \
+    NVIDIA_REQUIRE_CUDA="cuda>=12.8 driver>=525.60.13" TORCH_CUDA_ARCH_LIST=9.0 MELLANOX_VISIBLE_DEVICES=all \
+    HF_HOME=/workspace/.cache/hf
+LABEL org.opencontainers.image.title=hpc-v2.7-cu128-gh200 \
     org.opencontainers.image.description="Training on clusters with PyTorch 2.7: torch, MPI, OpenSSH and ffmpeg from \
 conda-forge, the rest from PyPI" \
-    org.opencontainers.image.base.name="debian:trixie-slim" envspec.spec="hpc-v2.7" envspec.target="cu128-gh200" \
-    envspec.cuda="12.8" envspec.driver.floor="525.60.13"
+    org.opencontainers.image.base.name=debian:trixie-slim envspec.spec=hpc-v2.7 envspec.target=cu128-gh200 \
+    envspec.cuda=12.8 envspec.driver.floor=525.60.13
 EXPOSE 2222
 WORKDIR /workspace
 USER 1000:1000

@@ -1,99 +1,71 @@
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # mm-v2.9, target cu126-volta: Python 3.12 on linux-64, CUDA 12.6.
-#
 # In the folder above this one:
 #   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 \
 #     -f cu126-volta/Dockerfile -t mm-v2.9-cu126-volta .
-#   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:8888:8888 \
-#     -v "$PWD:/workspace" mm-v2.9-cu126-volta
-#   docker run --rm --gpus all --shm-size 8g -v "$PWD:/workspace" mm-v2.9-cu126-volta \
-#     torchrun --standalone --nproc-per-node gpu train.py
-#   (a MIG instance alone: --gpus '"device=MIG-..."', by its name of nvidia-smi -L)
-# Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
-# Mirrors of apt's archives: words like debian=URL in a file, by --secret id=apt-mirrors,src=FILE.
-# A mirror of the PyTorch index cu126: --build-arg PYTORCH_INDEX=URL
-# hadolint global ignore=DL3002,DL3008,DL3059
+#   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:8888:8888 -v "$PWD:/workspace" mm-v2.9-cu126-volta
+# Mirrors and logins stay outside: --secret id=uv,src=FILE, id=apt-mirrors, --build-arg PYTORCH_INDEX=URL
+# hadolint global ignore=DL3002
 
 ARG BASE_IMAGE="debian:trixie-slim"
 ARG UV_IMAGE="astral/uv:0.13.8"
-
 FROM ${UV_IMAGE} AS uv
 
-# Python, at the environment's own path: scripts name the one that installs them.
+# Python, at the environment's own path: scripts name the one that installs them. build.sh has the steps.
 FROM ${BASE_IMAGE} AS python
 USER 0
 COPY --from=uv /uv /layers/
-COPY envspec/build envspec/bytecode.py requirements/python.json /layers/
-RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    sh /layers/python.sh /layers/python.json only-managed /layers/python
+COPY envspec/build.sh envspec/bytecode.py requirements/python.json /layers/
+RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv sh /layers/build.sh python python python.json
 
 FROM python AS nvidia
 COPY requirements/nvidia@cu126-volta.txt requirements/nvidia@cu126-volta,cu128-ampere,cu128-blackwell,cu128-hopper.txt \
         /layers/
-RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    sh /layers/install.sh nvidia --require-hashes --requirements /layers/nvidia@cu126-volta.txt \
-        --requirements /layers/nvidia@cu126-volta,cu128-ampere,cu128-blackwell,cu128-hopper.txt
-
+RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv sh /layers/build.sh install nvidia nvidia
 FROM python AS torch
 ARG PYTORCH_INDEX=""
 COPY requirements/torch.txt requirements/torch+pytorch-cu126.txt /layers/
-RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    sh /layers/install.sh torch --require-hashes --requirements /layers/torch.txt \
-    && sh /layers/install.sh torch --torch-backend cu126 --require-hashes --requirements /layers/torch+pytorch-cu126.txt
-
+RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv \
+    sh /layers/build.sh install torch torch \
+    && sh /layers/build.sh install torch torch+pytorch-cu126 --torch-backend cu126
 FROM python AS rest
 COPY requirements/rest.txt /layers/
-RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    sh /layers/install.sh rest --require-hashes --requirements /layers/rest.txt
+RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv sh /layers/build.sh install rest rest
 
 # Builds what the lock has as source only: deepspeed.
 FROM python AS compile
-ARG SOURCE_DATE_EPOCH=315532800
-RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
-    sh /layers/apt.sh build-essential ca-certificates
+RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors sh /layers/build.sh apt build-essential ca-certificates
 COPY requirements/source=deepspeed.txt requirements/built-with=deepspeed.txt /layers/
-RUN --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    sh /layers/install.sh source --require-hashes --no-binary deepspeed \
-        --build-constraints /layers/built-with=deepspeed.txt \
-        --require-build-hashes --requirements /layers/source=deepspeed.txt
+RUN --mount=type=secret,id=uv sh /layers/build.sh install source source=deepspeed
 
 # What an image keeps of its own: one mode for all, as a checkout's depends on its owner's umask.
 FROM python AS carried
-COPY --chmod=0755 envspec/SHA256SUMS envspec/envspec-check.pyz envspec/bytecode.py envspec/entrypoint.sh \
-        envspec/healthcheck.sh envspec/preflight.py envspec/warned.sh cu126-volta/target.json \
-        /layers/carried/opt/envspec/
-COPY --chmod=0755 envspec/services/common.sh envspec/services/jupyter.sh /layers/carried/opt/envspec/services/
-COPY --chmod=0755 requirements/nvidia@cu126-volta.txt \
-        requirements/nvidia@cu126-volta,cu128-ampere,cu128-blackwell,cu128-hopper.txt requirements/torch.txt \
-        requirements/torch+pytorch-cu126.txt requirements/source=deepspeed.txt requirements/rest.txt \
-        /layers/carried/opt/envspec/requirements/
-RUN sh /layers/carried.sh /layers/carried /opt/env/bin/python
+COPY --chmod=0755 envspec cu126-volta/target.json /layers/
+COPY --chmod=0755 requirements /layers/requirements/
+RUN sh /layers/build.sh carried carried /opt/env/bin/python services/common.sh services/jupyter.sh
 
 FROM ${BASE_IMAGE}
 USER 0
-ARG SOURCE_DATE_EPOCH=315532800
 # The scripts are mounted, so that the image has none. `build` is their digest: not all builders look into mounts.
-RUN --mount=type=bind,from=python,target=/run/python --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
-    build=… sh /run/python/layers/apt.sh ca-certificates g++ ibverbs-providers libibverbs1 libnuma1 librdmacm1 \
-        tini
-RUN --mount=type=bind,from=python,target=/run/python \
-    build=… sh /run/python/layers/user.sh dev
+RUN --mount=from=python,source=/layers,target=/run/build --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
+    build=… sh /run/build/build.sh apt ca-certificates g++ ibverbs-providers libibverbs1 libnuma1 librdmacm1 tini
+RUN --mount=from=python,source=/layers,target=/run/build build=… sh /run/build/build.sh user dev
 COPY --from=python /layers/python /
 COPY --from=nvidia /layers/nvidia /
 COPY --from=torch /layers/torch /
 COPY --from=compile /layers/source /
 COPY --from=rest /layers/rest /
 COPY --from=carried /layers/carried /
-ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" VIRTUAL_ENV="/opt/env" \
-    PYTHONPATH="" ENVSPEC_SPEC="mm-v2.9" ENVSPEC_TARGET="cu126-volta" LANG="C.UTF-8" PYTHONNOUSERSITE="1" \
-    PYTORCH_VERSION="2.9.1" NVIDIA_VISIBLE_DEVICES="all" NVIDIA_DRIVER_CAPABILITIES="compute,utility" \
-    NVIDIA_REQUIRE_CUDA="cuda>=12.6 driver>=525.60.13" TORCH_CUDA_ARCH_LIST="7.0" MELLANOX_VISIBLE_DEVICES="all" \
-    HF_HOME="/workspace/.cache/hf"
-LABEL org.opencontainers.image.title="mm-v2.9-cu126-volta" \
+ENV PATH=/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin VIRTUAL_ENV=/opt/env \
+    PYTHONPATH="" ENVSPEC_SPEC=mm-v2.9 ENVSPEC_TARGET=cu126-volta LANG=C.UTF-8 PYTHONNOUSERSITE=1 \
+    PYTORCH_VERSION=2.9.1 NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility \
+    NVIDIA_REQUIRE_CUDA="cuda>=12.6 driver>=525.60.13" TORCH_CUDA_ARCH_LIST=7.0 MELLANOX_VISIBLE_DEVICES=all \
+    HF_HOME=/workspace/.cache/hf
+LABEL org.opencontainers.image.title=mm-v2.9-cu126-volta \
     org.opencontainers.image.description="Multimodal training (text, image, video) on PyTorch 2.9: one set of versions \
 from Volta to Blackwell, and for CPUs" \
-    org.opencontainers.image.base.name="debian:trixie-slim" envspec.spec="mm-v2.9" envspec.target="cu126-volta" \
-    envspec.cuda="12.6" envspec.driver.floor="525.60.13"
+    org.opencontainers.image.base.name=debian:trixie-slim envspec.spec=mm-v2.9 envspec.target=cu126-volta \
+    envspec.cuda=12.6 envspec.driver.floor=525.60.13
 EXPOSE 8888
 WORKDIR /workspace
 USER 1000:1000

@@ -1,6 +1,5 @@
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # cpu-py311, target cpu.
-#
 # In the repository's own folder, once git knows these files:
 # nix build './recipes/cpu-py311#cpu'       # an environment, as ./result
 # nix develop './recipes/cpu-py311#cpu'     # a shell with it

@@ -1,6 +1,5 @@
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # deit-v2.6, targets cu124, cu124-rtx3090, cu126.
-#
 # In the repository's own folder, once git knows these files:
 # nix build './recipes/deit-v2.6#cu124'       # an environment, as ./result
 # nix develop './recipes/deit-v2.6#cu124'     # a shell with it

@@ -1,6 +1,5 @@
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 # llm-v2.9, targets cu128-ampere, cu128-gh200, cu128-hopper.
-#
 # In the repository's own folder, once git knows these files:
 # nix build './recipes/llm-v2.9#cu128-ampere'       # an environment, as ./result
 # nix develop './recipes/llm-v2.9#cu128-ampere'     # a shell with it
