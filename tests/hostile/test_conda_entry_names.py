@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from support.hostile_archives import Forged, Member, link, link_json
@@ -53,22 +54,10 @@ def test_a_name_that_no_package_may_have(path: str, fault: str) -> None:
     assert path_fault(path) == fault
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "a",
-        "a/b.c",
-        "a/" * 99 + "b",
-        "..a",
-        "a..b/...",
-        "ünï/a b",
-        "N",
-        "x" * 255,
-        "@a/#b$",
-        "man/B::Deparse.3",
-        ".hidden",
-    ],
-)
+FINE = ["a", "a/b.c", "a/" * 99 + "b", "..a", "a..b/...", "ünï/a b", "N", "x" * 255, "@a/#b$"]
+
+
+@pytest.mark.parametrize("path", [*FINE, "man/B::Deparse.3", ".hidden"])
 def test_a_name_that_is_fine(path: str) -> None:
     assert path_fault(path) == ""
 
@@ -102,11 +91,6 @@ def test_a_link_json_that_is_none(tmp_path: Path, text: bytes) -> None:
         checked(tmp_path, Forged("esc", "1", info={"info/link.json": text}))
 
 
-def test_a_paths_json_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(IndexFailure, match=r"info/paths\.json.*can't be read"):
-        checked(tmp_path, Forged("esc", "1", info={"info/paths.json": b"{}"}))
-
-
 def test_the_older_list_of_files_is_read_as_rattler_does(tmp_path: Path) -> None:
     package = Forged("esc", "1", members=[Member("a", b"")], info={"info/files": b"a\n../../evil\n"})
     folder = package.unpack(tmp_path / "cache")
@@ -116,35 +100,44 @@ def test_the_older_list_of_files_is_read_as_rattler_does(tmp_path: Path) -> None
         entries_of(Unpacked("esc", folder), {SITE})
 
 
-def test_a_listed_file_that_is_a_link(tmp_path: Path) -> None:
-    """Its content would be read through the link, from anywhere, and written into the environment."""
-    with pytest.raises(IndexFailure, match="listed as a file, but is a link"):
-        checked(tmp_path, Forged("esc", "1", members=[link("a", "/etc/hostname")], listed={"a": "hardlink"}))
+@pytest.mark.parametrize(
+    ("said", "members", "more"),
+    {
+        # its content would be read through the link, from anywhere, and written into the environment
+        "a listed file that is a link": (
+            "listed as a file, but is a link", [link("a", "/etc/hostname")], {"listed": {"a": "hardlink"}},
+        ),
+        # linking would stop half-way
+        "a listed file that isn't there": (
+            "isn't in the package", [Member("a", b"")], {"listed": {"a": "hardlink", "b": "hardlink"}},
+        ),
+        "a file and a folder of one name": (
+            "folder", [Member("a/b", b"")], {"listed": {"a/b": "hardlink", "a": "hardlink"}},
+        ),
+        "through a link of the same package": (
+            "a link and a folder at once", [link("lnk", "real"), Member("real/x", b"")],
+            {"listed": {"lnk": "softlink", "lnk/x": "hardlink"}},
+        ),
+        "a paths.json that is none": (
+            r"info/paths\.json.*can't be read", [], {"info": {"info/paths.json": b"{}"}},
+        ),
+    }.values(),
+)  # fmt: skip
+def test_a_list_of_files_that_lies(tmp_path: Path, said: str, members: list[Member], more: dict[str, Any]) -> None:
+    with pytest.raises(IndexFailure, match=said):
+        checked(tmp_path, Forged("esc", "1", members=members, **more))
 
 
-def test_a_listed_file_that_isnt_there(tmp_path: Path) -> None:
-    """Linking would stop half-way."""
-    with pytest.raises(IndexFailure, match="isn't in the package"):
-        checked(tmp_path, Forged("esc", "1", members=[Member("a", b"")], listed={"a": "hardlink", "b": "hardlink"}))
-
-
-def test_a_file_and_a_folder_of_one_name(tmp_path: Path) -> None:
-    package = Forged("esc", "1", members=[Member("a/b", b"")], listed={"a/b": "hardlink", "a": "hardlink"})
-    with pytest.raises(IndexFailure, match="folder"):
-        checked(tmp_path, package)
-
-
-def test_through_a_link_of_the_same_package(tmp_path: Path) -> None:
-    members = [link("lnk", "real"), Member("real/x", b"")]
-    with pytest.raises(IndexFailure, match="a link and a folder at once"):
-        checked(tmp_path, Forged("esc", "1", members=members, listed={"lnk": "softlink", "lnk/x": "hardlink"}))
-
-
-@pytest.mark.parametrize("spelling", ["LNK/x", "lnk/x", "Lnk/x"])
-def test_through_a_link_by_another_spelling(tmp_path: Path, spelling: str) -> None:
-    """On a file system that folds case, `LNK` is `lnk`."""
-    first = Forged("aaa", "1", members=[link("lnk", "/nowhere/yet")])
-    second = Forged("zzz", "1", members=[Member(spelling, b"")])
+@pytest.mark.parametrize(
+    ("links", "through"),
+    [
+        # on a file system that folds case, `LNK` is `lnk`
+        *(([link("lnk", "/nowhere/yet")], spelling) for spelling in ("LNK/x", "lnk/x", "Lnk/x")),
+        ([link("a", "b"), link("b", "a")], "a/x"),
+    ],
+)
+def test_through_a_link_by_another_spelling_or_in_a_circle(tmp_path: Path, links: list[Member], through: str) -> None:
+    first, second = Forged("aaa", "1", members=links), Forged("zzz", "1", members=[Member(through, b"")])
     with pytest.raises(IndexFailure, match="leads out of the environment"):
         checked(tmp_path, first, second)
 
@@ -167,12 +160,6 @@ def test_names_that_differ_in_case_are_fine_on_linux(tmp_path: Path) -> None:
 def test_what_isnt_a_packages_to_write(tmp_path: Path, path: str) -> None:
     with pytest.raises(IndexFailure, match="packages can't write to"):
         checked(tmp_path, Forged("esc", "1", members=[Member(path, b"")]))
-
-
-def test_links_in_a_circle(tmp_path: Path) -> None:
-    members = [link("a", "b"), link("b", "a")]
-    with pytest.raises(IndexFailure, match="leads out of the environment"):
-        checked(tmp_path, Forged("aaa", "1", members=members), Forged("zzz", "1", members=[Member("a/x", b"")]))
 
 
 def test_a_fifo_in_the_cache(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import json
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.conda_archives import Archive, Channel, borrowed_python, data_package
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.e2e
 
 SITE = f"lib/python{PYTHON}/site-packages"
 FILE = Member("share/a", b"mine")
+NO_FILE = "neither a file nor a folder"
 
 
 @pytest.fixture
@@ -73,89 +75,65 @@ def attack(machine: Machine, channel: Channel, prefix: Path, victim: Path) -> At
     return call
 
 
-def test_a_path_through_a_link_and_back_out(attack: Attack) -> None:
-    members = [Member("a/X", b"pwned"), Member("a/b/c/d/e/f", b""), link("lnk", "a/b/c/d/e")]
-    listed = {"lnk": "softlink", "lnk/../../../../X": "hardlink", "a/b/c/d/e/f": "hardlink"}
-    attack(Forged("esc", "1.0", members=members, listed=listed), named="esc", entry="lnk/../../../../X")
+def esc(*members: Member, **more: Any) -> Forged:
+    return Forged("esc", "1.0", members=list(members), **more)
 
 
-def test_a_path_beside_the_prefix(attack: Attack) -> None:
-    sibling = Forged("esc", "1.0", members=[FILE], listed={"../sib-1.0-0/share/a": "hardlink"})
-    attack(sibling, data_package("innocent", "1.0"), named="esc", entry="../sib-1.0-0/share/a")
+ATTACKS: dict[str, tuple[str, Callable[[Path], list[Archive]]]] = {
+    # what it is: what the refusal says of the package esc, and the packages, beside the victim's folder
+    "a path through a link and back out": ("lnk/../../../../X", lambda victim: [esc(
+        Member("a/X", b"pwned"), Member("a/b/c/d/e/f", b""), link("lnk", "a/b/c/d/e"),
+        listed={"lnk": "softlink", "lnk/../../../../X": "hardlink", "a/b/c/d/e/f": "hardlink"},
+    )]),
+    "a path beside the prefix": ("../sib-1.0-0/share/a", lambda victim: [
+        esc(FILE, listed={"../sib-1.0-0/share/a": "hardlink"}), data_package("innocent", "1.0"),
+    ]),
+    "a folder beside the prefix": ("../CESC_dir", lambda victim: [
+        esc(FILE, listed={"share/a": "hardlink", "../CESC_dir": "directory"}),
+    ]),
+    "a member that climbs out of the cache": ("../../evil", lambda victim: [
+        esc(FILE, Member("../../evil", b"x"), listed={}),
+    ]),
+    "a member with an absolute name": ("it's absolute", lambda victim: [
+        esc(FILE, Member(f"{victim}/evil", b"x"), listed={}),
+    ]),
+    "a hard link to a file outside": ("hard link", lambda victim: [esc(
+        Member("h", kind=tarfile.LNKTYPE, to=f"{victim}/precious"), Member("h", b"overwritten"),
+        listed={"h": "hardlink"},
+    )]),
+    "a device": (NO_FILE, lambda victim: [esc(FILE, Member("dev", kind=tarfile.CHRTYPE), listed={})]),
+    "a fifo": (NO_FILE, lambda victim: [esc(FILE, Member("pipe", kind=tarfile.FIFOTYPE), listed={})]),
+    # of the transaction's packages, the first one's link leads out: to what is there, or to nothing yet
+    "a link of another package": ("a link to a folder outside the environment", lambda victim: [
+        esc(link("share/out", str(victim))),
+        Forged("zzz", "1.0", members=[Member("share/out/precious", b"pwned")]),
+    ]),
+    "a link that leads nowhere yet": ("goes through a link that leads out", lambda victim: [
+        Forged("aaa", "1.0", members=[link("share/out", f"{victim}/later")]), esc(Member("share/out/f", b"pwned")),
+    ]),
+    "an entry point of noarch python": ("../../evil", lambda victim: [borrowed_python(SUBDIR), Forged(
+        "esc", "1.0", "py_0", noarch="python", members=[Member("site-packages/esc.py", b"")],
+        info=link_json("../../evil = esc:main"),
+    )]),
+    "a forged record": ("conda-meta", lambda victim: [esc(Member("conda-meta/other-1-0.json", b"{}"))]),
+    "envspec's own notes": ("a folder that envspec writes to", lambda victim: [esc(link("etc", str(victim)))]),
+}  # fmt: skip
 
 
-def test_a_folder_beside_the_prefix(attack: Attack) -> None:
-    made = Forged("esc", "1.0", members=[FILE], listed={"share/a": "hardlink", "../CESC_dir": "directory"})
-    attack(made, named="esc", entry="../CESC_dir")
+@pytest.mark.parametrize(("entry", "archives"), ATTACKS.values(), ids=ATTACKS)
+def test_packages_that_are_refused(
+    attack: Attack, victim: Path, entry: str, archives: Callable[[Path], list[Archive]]
+) -> None:
+    attack(*archives(victim), named="esc", entry=entry)
 
 
 def test_an_absolute_path(attack: Attack, victim: Path) -> None:
-    absolute = Forged("esc", "1.0", members=[FILE], listed={f"{victim}/precious": "hardlink"})
-    attack(absolute, named="esc", entry="it's absolute")
-
-
-def test_a_member_that_climbs_out_of_the_cache(attack: Attack) -> None:
-    attack(Forged("esc", "1.0", members=[FILE, Member("../../evil", b"x")], listed={}), named="esc", entry="../../evil")
-
-
-def test_a_member_with_an_absolute_name(attack: Attack, victim: Path) -> None:
-    members = [FILE, Member(f"{victim}/evil", b"x")]
-    attack(Forged("esc", "1.0", members=members, listed={}), named="esc", entry="it's absolute")
-
-
-def test_a_hard_link_to_a_file_outside(attack: Attack, victim: Path) -> None:
-    members = [Member("h", kind=tarfile.LNKTYPE, to=f"{victim}/precious"), Member("h", b"overwritten")]
-    attack(Forged("esc", "1.0", members=members, listed={"h": "hardlink"}), named="esc", entry="hard link")
-
-
-def test_a_device(attack: Attack) -> None:
-    members = [FILE, Member("dev", kind=tarfile.CHRTYPE)]
-    attack(Forged("esc", "1.0", members=members, listed={}), named="esc", entry="neither a file nor a folder")
-
-
-def test_a_fifo(attack: Attack) -> None:
-    members = [FILE, Member("pipe", kind=tarfile.FIFOTYPE)]
-    attack(Forged("esc", "1.0", members=members, listed={}), named="esc", entry="neither a file nor a folder")
-
-
-def test_a_link_of_another_package_of_the_transaction(attack: Attack, victim: Path) -> None:
-    attack(
-        Forged("aaa", "1.0", members=[link("share/out", str(victim))]),
-        Forged("zzz", "1.0", members=[Member("share/out/precious", b"pwned")]),
-        named="aaa",
-        entry="a link to a folder outside the environment",
-    )
-
-
-def test_a_link_that_leads_nowhere_yet(attack: Attack, victim: Path) -> None:
-    """The folder that it says doesn't exist, so the link alone is nothing; what goes through it is refused."""
-    attack(
-        Forged("aaa", "1.0", members=[link("share/out", f"{victim}/later")]),
-        Forged("zzz", "1.0", members=[Member("share/out/f", b"pwned")]),
-        named="zzz",
-        entry="goes through a link that leads out",
-    )
-
-
-def test_an_entry_point_of_noarch_python(attack: Attack) -> None:
-    code = Member("site-packages/esc.py", b"")
-    hostile = Forged("esc", "1.0", "py_0", noarch="python", members=[code], info=link_json("../../evil = esc:main"))
-    attack(borrowed_python(SUBDIR), hostile, named="esc", entry="../../evil")
+    attack(esc(FILE, listed={f"{victim}/precious": "hardlink"}), named="esc", entry="it's absolute")
 
 
 def test_where_python_says_its_packages_are(attack: Attack) -> None:
     liar = Forged("python", f"{PYTHON}.0", members=[FILE], fields={"python_site_packages_path": "../../elsewhere"})
     attack(liar, named="python", entry="python_site_packages_path = '../../elsewhere'")
-
-
-def test_a_forged_record(attack: Attack) -> None:
-    attack(Forged("esc", "1.0", members=[Member("conda-meta/other-1-0.json", b"{}")]), named="esc", entry="conda-meta")
-
-
-def test_envspecs_own_notes(attack: Attack, victim: Path) -> None:
-    attack(
-        Forged("esc", "1.0", members=[link("etc", str(victim))]), named="esc", entry="a folder that envspec writes to"
-    )
 
 
 @pytest.mark.slow
