@@ -102,6 +102,7 @@ def test_licence(lines: list[str], licence: str | None) -> None:
 word = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
 
 
+@pytest.mark.slow
 @given(word, st.lists(word, max_size=5), st.lists(word, max_size=3), st.sampled_from(["\n", "\r\n"]))
 def test_what_was_written_is_read(name: str, requires: list[str], extras: list[str], end: str) -> None:
     text = metadata_text(name, "1.0", requires, extras=extras, requires_python=">=3.10").replace("\n", end)

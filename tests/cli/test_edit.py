@@ -57,7 +57,7 @@ def test_what_fails_changes_nothing(demo: Machine, words: list[str], status: int
         assert json.loads(ran.out)["schema"] == "envspec/error/1"
 
 
-@pytest.mark.by_day(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["add", "upgrade", "remove", "lock"])
 def test_what_a_source_is_told_with_does_as_it_says(machine: Machine, index: Index, command: str) -> None:
     """After a refused edit the spec is as it was, so another command's option would do nothing."""

@@ -162,6 +162,7 @@ def test_an_edited_file_differs(exported: Path, envspec: Envspec) -> None:
     assert codes(envspec) == dict.fromkeys(changed, "recipe-differs")
 
 
+@pytest.mark.slow
 def test_a_changed_file_of_the_check_is_named(exported: Path, envspec: Envspec) -> None:
     archive, changed = exported.parent / "_shared" / CHECK_ARCHIVE, io.BytesIO()
     with ZipFile(archive) as old, ZipFile(changed, "w") as new:
@@ -177,6 +178,7 @@ def test_a_changed_file_of_the_check_is_named(exported: Path, envspec: Envspec) 
     assert envspec("check").code == 0
 
 
+@pytest.mark.slow
 def test_the_folder_that_held_the_check_goes(exported: Path, envspec: Envspec) -> None:
     shared = exported.parent / "_shared"
     with ZipFile(shared / CHECK_ARCHIVE) as archive:

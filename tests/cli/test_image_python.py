@@ -151,7 +151,7 @@ COMMANDS = {
 IN_IMAGES = {"squashfs of install", "image", "squashfs", "bundle with its base"}
 
 
-@pytest.mark.by_day(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("said", ["variable", "uv.toml"])
 def test_no_command_fetches_a_python_where_the_user_lets_none_be_fetched(
     machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str

@@ -72,7 +72,7 @@ def test_a_cuda_is_chosen_that_the_gpu_and_its_driver_run(envspec: Envspec) -> N
     assert envspec("doctor", "specs/demo.toml", "--gpu", "A100", "--driver", "535.104").code == 0
 
 
-@pytest.mark.by_day(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("gpu", ["GB200", "DGX Spark", "Jetson T5000"])
 def test_a_gpu_beside_an_arm_cpu_decides_the_platform(envspec: Envspec, gpu: str) -> None:
     assert envspec("init", "demo", "--gpu", gpu).code == 0
@@ -449,6 +449,7 @@ def test_no_infeasible_target_is_written(envspec: Envspec) -> None:
     assert envspec("doctor", spec.path, "--gpu", "H100", "--driver", "550.54.15").code == 0
 
 
+@pytest.mark.slow
 def test_a_gpu_that_no_asked_torch_is_built_for_is_told_by_the_gpu(envspec: Envspec) -> None:
     """And not by a CUDA that nobody asked for."""
     write({"requirements.txt": "torch==2.1.2\n"})
@@ -550,6 +551,7 @@ _CLAUSE = st.tuples(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(_CLAUSE, max_size=4), st.sampled_from(["0.9", "1.0", "1.2", "1.5", "2.0", "2.0.1", "2.1.3", "3"]))
 def test_what_a_version_satisfies_is_no_contradiction(clauses: list[tuple[str, str]], version: str) -> None:
     from packaging.specifiers import SpecifierSet

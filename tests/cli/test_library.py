@@ -73,6 +73,7 @@ def test_errors_are_its_own(project: Project) -> None:
         envspec.check("specs/bad.toml")
 
 
+@pytest.mark.slow
 def test_the_page_s_example_runs(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

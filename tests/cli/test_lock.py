@@ -419,7 +419,7 @@ def test_a_base_that_no_recipe_can_use_is_no_matter_of_the_lock(
     assert (ran.status, ran.err) == (0, "") and machine.lock().images == ()
 
 
-@pytest.mark.by_day(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [("--verbose",), (), ("--verbose", "--json")])
 def test_downloads_are_told(options: tuple[str, ...], machine: Machine, index: Index) -> None:
     index.ranges = index.sidecars = False

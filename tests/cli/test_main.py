@@ -295,6 +295,7 @@ def test_colour_is_for_terminals_without_no_color() -> None:
     assert "\x1b" not in process("frobnicate").stderr
 
 
+@pytest.mark.slow
 def test_output_in_a_locale_of_plain_ascii(project: Project) -> None:
     env = environment(LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     ran = process("check", "specs/d\u00e9mo.toml", env=env)

@@ -95,6 +95,7 @@ def test_a_plain_web_server_is_the_mirror_of_what_is_locked(
     assert "beta-1.0-py3-none-any.whl" in page and "beta-2.0-py3-none-any.whl" in page
 
 
+@pytest.mark.slow
 def test_a_channel_of_the_mirror_has_repodata(machine: Machine, served: tuple[Path, str], tmp_path: Path) -> None:
     pytest.importorskip("rattler")
     mirror, url = served

@@ -218,7 +218,7 @@ def vendors(folder: Path, *, virtual: bool = False) -> Path:
     return folder
 
 
-@pytest.mark.by_day(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("virtual", [True, False])
 def test_an_environment_sees_the_vendors_packages(site: Machine, tmp_path: Path, virtual: bool) -> None:
     opt = vendors(tmp_path / "opt", virtual=virtual)

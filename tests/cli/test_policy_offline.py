@@ -182,7 +182,7 @@ def test_without_such_a_rule_a_bundle_has_none(project: Machine) -> None:
         assert "dates.json" not in tar.getnames()
 
 
-@pytest.mark.by_day(1)
+@pytest.mark.slow
 @pytest.mark.e2e
 @pytest.mark.parametrize("rule", ["dates", "advisories"])
 @pytest.mark.parametrize("kind", ["bundle", "image"])

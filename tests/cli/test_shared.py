@@ -195,7 +195,7 @@ def test_a_shared_file_that_rotted_is_fetched_for_what_leaves_the_machine(
     assert file.read_bytes() == content
 
 
-@pytest.mark.by_day(1)
+@pytest.mark.slow
 @ROOT_ONLY
 @pytest.mark.e2e
 @pytest.mark.parametrize("part", [".", str(STATE_PATH), "begun", "newer"])

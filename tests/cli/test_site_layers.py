@@ -13,7 +13,7 @@ from support.site import place_site
 SPEC = "specs/demo.toml"
 
 
-@pytest.mark.by_day(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("upper", ["user", "asked", "variable"])
 def test_an_address_that_a_layer_has_replaced_is_never_asked(
     machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, upper: str

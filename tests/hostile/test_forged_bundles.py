@@ -218,7 +218,7 @@ def test_another_kind_of_thing_in_a_files_place(
     assert not (tmp_path / "env").exists()
 
 
-@pytest.mark.by_day(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["dash", "bash", "busybox"])
 def test_the_shells(there: tuple[Path, str], tmp_path: Path, shell: str) -> None:
     program = shutil.which(shell)

@@ -94,7 +94,7 @@ def test_a_build_with_a_torch_that_the_target_lacks_is_refused(machine: Machine,
 NUMPIES = tuple(wheel("numpy", version) for version in ("1.23.5", "1.26.4", "2.0.2", "2.2.6", "2.4.6"))
 
 
-@pytest.mark.by_day(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("setuptools", "has"), [("68.0.0", {"setuptools", "wheel"}), ("70.1", {"setuptools"})])
 def test_a_setuptools_that_asks_for_wheel_has_it(
     machine: Machine, index: Index, setuptools: str, has: set[str]

@@ -232,7 +232,7 @@ def test_one_that_is_not_allowed_yet_is_told_all_at_once(machine: Machine, torch
     machine.locked(spec=written)
 
 
-@pytest.mark.by_day(1)
+@pytest.mark.slow
 @pytest.mark.e2e
 @pytest.mark.parametrize(("cuda", "image"), [(CUDA.format("12.6"), "nvidia/cuda:12.6"), ("platform = 'linux-64'", "")])
 def test_allow_needed_writes_the_line_and_the_recipe_has_nvcc(

@@ -37,7 +37,7 @@ def torch(index: Index) -> Index:
     return index
 
 
-@pytest.mark.by_day(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("beside", [("setuptools",), ("setuptools", "wheel"), ()])
 def test_naming_what_torch_requires_costs_no_release_of_torch(
     machine: Machine, torch: Index, beside: tuple[str, ...]
@@ -60,6 +60,7 @@ def test_nor_does_what_builds_alone_need(machine: Machine, torch: Index) -> None
     assert lock(machine, before, Upgrade(everything=True)) == before
 
 
+@pytest.mark.slow
 def test_what_pins_torch_leads_it(machine: Machine, torch: Index) -> None:
     """As vLLM, sglang and whisperX: their newest that fits, and torch as they require, not a server of 2023."""
     torch.add(wheel("server", "0.2.5"), uploaded="2023-11-01T00:00:00Z")

@@ -255,6 +255,7 @@ def test_of_a_flat_folder_it_is_uvs_choice_and_pips(places: list[str], machine: 
     assert all(same.values()), (places, pips, uvs)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # pip leaves pages open
 @few
 @given(links=st.lists(st.sampled_from(sorted(LINKS)), min_size=6, max_size=6, unique=True))

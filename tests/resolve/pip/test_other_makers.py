@@ -74,7 +74,7 @@ def test_each_other_maker_cuda_and_torch_is_refused_by_label(machine: Machine, f
     assert lock(machine, flat.page, more=accept).status == 0
 
 
-@pytest.mark.by_day(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "label",
     ["cu130", "cu13torch2.10", "cu130.torch210", "pt210cu130", "cu.13.0.torch.2.10", "cu130torch2.9.0andhigher"],
@@ -86,7 +86,7 @@ def test_each_form_of_a_fitting_label_locks_in_peace(machine: Machine, flat: Fla
     assert machine.envspec("check", "specs/demo.toml").status == 0
 
 
-@pytest.mark.by_day(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("plus", ["+", "%2B"])
 def test_a_file_name_speaks_where_metadata_does_not(machine: Machine, index: Index, plus: str) -> None:
     """flash-attn's METADATA has no local part; its wheels are named by their URL."""

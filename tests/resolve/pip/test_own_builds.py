@@ -143,7 +143,7 @@ def test_it_is_judged_by_what_it_requires_too_and_by_check(machine: Machine, ind
     assert ran.status == 1 and "nvidia-cublas-cu12 12.8.4.1 is for CUDA 12" in ran.out + ran.err
 
 
-@pytest.mark.by_day(1)
+@pytest.mark.slow
 @pytest.mark.by_commit(2)
 @pytest.mark.parametrize(
     ("name", "code", "cuda", "said_of"),

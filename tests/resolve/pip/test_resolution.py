@@ -311,7 +311,7 @@ def test_a_pin_of_an_index_that_uv_must_name_stays_as_all_others_do(
     assert machine.versions("cpu") == {"alpha": "2.0", "beta": "1.0"}
 
 
-@pytest.mark.by_day(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("theirs", ["+cu126", "+cu128"])
 def test_a_new_target_takes_its_own_build_of_the_release_of_the_others(
     machine: Machine, index: Index, theirs: str

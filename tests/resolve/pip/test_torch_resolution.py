@@ -15,6 +15,7 @@ from envspec.lock.model import Lock
 pytestmark = pytest.mark.e2e
 
 
+@pytest.mark.slow
 def test_cuda_targets_share_versions_and_differ_in_the_build(machine: Machine, index: Index) -> None:
     index.add(*stand_ins("cu126", "2.9.1"), *stand_ins("cu130", "2.9.1"), *stand_ins("cpu", "2.9.1"))
     # what PyPI's torch 2.9.1 is (CUDA 12.8), so far as a resolver sees it

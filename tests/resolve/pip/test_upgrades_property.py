@@ -135,6 +135,7 @@ def test_a_bound_that_was_raised_sends_nothing_else_back(machine: Machine, index
     assert versions(lock(later, bot, Upgrade(everything=True))) == {("cpu", "b"): 4, ("cpu", "c"): 4}
 
 
+@pytest.mark.slow
 def test_what_another_target_takes_sends_nothing_of_this_one_back(machine: Machine, index: Index) -> None:
     """Target one may have y 1.0 for a 5.0; two asks for y itself, and its last lock has 4.0."""
     index.add(*(wheel(name, "4.0") for name in (*ASKED, "y")))
