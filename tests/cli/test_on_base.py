@@ -83,6 +83,17 @@ def site(machine: Machine, index: Index) -> Machine:
     return machine
 
 
+def with_this_python(base: Path, more: str = "") -> str:
+    return SPEC.format(base=base, more=more).replace('"3.12"', f'"{MINOR}"')
+
+
+def locked(site: Machine, text: str) -> str:
+    """Lock this spec; gives its path."""
+    spec = site.spec(text)
+    site.envspec("lock", spec, status=0)
+    return spec
+
+
 def test_only_what_is_added_is_locked(site: Machine, base: Path) -> None:
     spec = site.spec(SPEC.format(base=base, more=""))
     ran = site.envspec("lock", spec, status=0)
@@ -162,8 +173,7 @@ def test_the_images_that_would_do(site: Machine, tmp_path: Path, asked: str, cud
 
 
 def test_an_inventory_that_was_changed(site: Machine, base: Path) -> None:
-    spec = site.spec(SPEC.format(base=base, more=""))
-    site.envspec("lock", spec, status=0)
+    spec = locked(site, SPEC.format(base=base, more=""))
     inventory = site.locks / "demo/base-linux-64.toml"
     whole = inventory.read_text()
     inventory.write_text(whole.replace("1.26.4", "2.1.0"))
@@ -175,8 +185,7 @@ def test_an_inventory_that_was_changed(site: Machine, base: Path) -> None:
 
 @pytest.mark.slow
 def test_another_base_makes_a_lock_stale(site: Machine, base: Path, tmp_path: Path) -> None:
-    spec = site.spec(SPEC.format(base=base, more=""))
-    site.envspec("lock", spec, status=0)
+    spec = locked(site, SPEC.format(base=base, more=""))
     other = prefix(tmp_path / "other", {f"torch=={TORCH}": (), "numpy==1.26.4": (), "einops==0.8.1": ()})
     site.spec(SPEC.format(base=other, more=""))
     assert f"the base changed from prefix {base} to prefix {other}" in site.envspec("check", spec, status=1).out
@@ -223,9 +232,7 @@ def vendors(folder: Path, *, virtual: bool = False) -> Path:
 def test_an_environment_sees_the_vendors_packages(site: Machine, tmp_path: Path, virtual: bool) -> None:
     opt = vendors(tmp_path / "opt", virtual=virtual)
     before = hashes(opt)
-    text = SPEC.format(base=opt, more="").replace('"3.12"', f'"{MINOR}"').replace("torch>=2.9", "acme-models")
-    spec = site.spec(text)
-    site.envspec("lock", spec, status=0)
+    spec = locked(site, with_this_python(opt).replace("torch>=2.9", "acme-models"))
     site.envspec("install", spec, "--prefix", str(tmp_path / "env"), status=0)
     code = (
         "import torch, numpy as n, einops as e, acme_models; print(torch.version, n.version, e.version, torch.__file__)"
@@ -241,9 +248,7 @@ def test_what_replaces_a_package_stands_before_it(site: Machine, tmp_path: Path)
     opt = vendors(tmp_path / "opt")
     before = hashes(opt)
     more = 'replace = { numpy = "a repair" }'
-    text = SPEC.format(base=opt, more=more).replace('"3.12"', f'"{MINOR}"').replace("torch>=2.9", "numpy<2,!=1.26.4")
-    spec = site.spec(text)
-    site.envspec("lock", spec, status=0)
+    spec = locked(site, with_this_python(opt, more).replace("torch>=2.9", "numpy<2,!=1.26.4"))
     site.envspec("install", spec, "--prefix", str(tmp_path / "env"), status=0)
     code = "import torch, numpy; print(torch.version, numpy.version)"
     said = subprocess.run([tmp_path / "env/bin/python", "-B", "-c", code], capture_output=True, text=True, check=True)
@@ -289,8 +294,7 @@ BESIDE = {
 def test_each_command_knows_a_base_or_refuses(site: Machine, tmp_path: Path) -> None:
     assert KNOWING.keys() | REFUSING.keys() | BESIDE == {*COMMANDS}
     opt = vendors(tmp_path / "opt")
-    spec = site.spec(SPEC.format(base=opt, more="").replace('"3.12"', f'"{MINOR}"').replace("torch>=2.9", "einops"))
-    site.envspec("lock", spec, status=0)
+    locked(site, with_this_python(opt).replace("torch>=2.9", "einops"))
     for name, words in KNOWING.items():
         # the audit asks databases, and has none
         site.envspec(name, *words, status=3 if name == "audit" else 0, spawn=name == "run")
@@ -332,8 +336,7 @@ def test_what_a_base_cannot_be(machine: Machine, old: str, new: str, said: str) 
     ],
 )
 def test_an_inventory_that_was_forged_with_its_lock(site: Machine, base: Path, old: str, new: str) -> None:
-    spec = site.spec(SPEC.format(base=base, more=""))
-    site.envspec("lock", spec, status=0)
+    spec = locked(site, SPEC.format(base=base, more=""))
     inventory, lock = site.locks / "demo/base-linux-64.toml", site.lock_path()
     before = inventory.read_bytes()
     assert old in inventory.read_text()
@@ -349,9 +352,7 @@ def test_an_inventory_that_was_forged_with_its_lock(site: Machine, base: Path, o
 @pytest.mark.slow
 def test_a_base_that_has_all(site: Machine, tmp_path: Path) -> None:
     opt = vendors(tmp_path / "opt")
-    text = SPEC.format(base=opt, more="").replace('"3.12"', f'"{MINOR}"').replace(', "acme-models"', "")
-    spec = site.spec(text)
-    site.envspec("lock", spec, status=0)
+    spec = locked(site, with_this_python(opt).replace(', "acme-models"', ""))
     assert site.versions("cpu") == {}
     site.envspec("check", spec, status=0)
     site.envspec("lock", spec, "--offline", "--upgrade-package", "torch", status=0)
@@ -377,8 +378,7 @@ def test_an_extra_of_the_base_comes_by_the_delta(site: Machine, index: Index, tm
         "\n".join(["Metadata-Version: 2.1", "Name: torch", f"Version: {TORCH}", *lines, ""])
     )
     asks = "torch[optional]>=2.9" if asker == "spec" else "acme-extra"
-    spec = site.spec(SPEC.format(base=opt, more="").replace("torch>=2.9", asks))
-    site.envspec("lock", spec, status=0)
+    spec = locked(site, SPEC.format(base=opt, more="").replace("torch>=2.9", asks))
     assert {"opt-einsum": "3.4", "deep": "1.0"}.items() <= site.versions("cpu").items()
     assert not {"torch", "numpy", "absent"} & site.versions("cpu").keys()
     site.envspec("check", spec, status=0)
@@ -398,8 +398,7 @@ def test_what_the_base_lacks_is_told(site: Machine, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_diff_says_what_another_base_brings(site: Machine, base: Path, tmp_path: Path) -> None:
-    spec = site.spec(SPEC.format(base=base, more=""))
-    site.envspec("lock", spec, status=0)
+    spec = locked(site, SPEC.format(base=base, more=""))
     git = ("git", "-C", str(site.folder), "-c", "user.name=a", "-c", "user.email=a@b")
     for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "first")):
         subprocess.run([*git, *words], check=True)
@@ -447,7 +446,7 @@ def test_link_asks_the_bases_libraries(site: Machine, index: Index, tmp_path: Pa
         make.library("libtorch.so", defines=[symbol], soname="libtorch.so")
         file = make.extension(f"{name}.so", uses=[symbol], needs=["libtorch.so"])
         index.add(platform_wheel(name, "1.0", "torch>=2.9", files={f"{name}/ext.so": file}))
-    text = SPEC.format(base=opt, more="").replace('"3.12"', f'"{MINOR}"').replace(', "acme-models"', ', "{}"')
+    text = with_this_python(opt).replace(', "acme-models"', ', "{}"')
     site.envspec("lock", site.spec(text.replace("{}", "fits")), status=0)
     assert "all that importing needs is there" in site.envspec("link", SPEC_PATH, status=0).out
     site.envspec("lock", site.spec(text.replace("{}", "misfits")), status=0)
@@ -461,9 +460,7 @@ def test_a_bundle_installs_on_its_base_without_network(site: Machine, tmp_path: 
     opt = vendors(tmp_path / "opt", virtual=virtual)
     before = hashes(opt)
     more = 'replace = { numpy = "a repair" }'
-    text = SPEC.format(base=opt, more=more).replace('"3.12"', f'"{MINOR}"').replace("torch>=2.9", "numpy<2,!=1.26.4")
-    spec = site.spec(text)
-    site.envspec("lock", spec, status=0)
+    spec = locked(site, with_this_python(opt, more).replace("torch>=2.9", "numpy<2,!=1.26.4"))
     site.envspec("bundle", spec, "-o", "bundle.tar", status=0)
     assert "--with-base" in site.envspec("bundle", spec, "-o", "b.tar", "--with-base", status=2).err
     (tmp_path / "bundle").mkdir()
@@ -516,9 +513,7 @@ ON_MODULE = SPEC.replace('prefix = "{base}"', 'module = "{base}"').replace('"3.1
 def test_a_module_is_a_base(site: Machine, module: Path, tmp_path: Path) -> None:
     before = hashes(module)
     more = 'replace = { numpy = "a repair" }'
-    text = ON_MODULE.format(base="pytorch/2.9", more=more).replace("torch>=2.9", "numpy<2,!=1.26.4")
-    spec = site.spec(text)
-    site.envspec("lock", spec, status=0)
+    spec = locked(site, ON_MODULE.format(base="pytorch/2.9", more=more).replace("torch>=2.9", "numpy<2,!=1.26.4"))
     inventory = (site.locks / "demo/base-linux-64.toml").read_text()
     assert f'torch = "{TORCH}"' in inventory and 'libnccl = "2.28.3"' in inventory
     assert 'LOADEDMODULES = "pytorch/2.9"' in inventory and "hush" not in inventory + site.lock_path().read_text()
@@ -546,8 +541,7 @@ def test_a_module_is_a_base(site: Machine, module: Path, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_a_module_that_changed_is_seen_by_a_run_that_was_ready(site: Machine, module: Path, tmp_path: Path) -> None:
-    spec = site.spec(ON_MODULE.format(base="pytorch/2.9", more=""))
-    site.envspec("lock", spec, status=0)
+    spec = locked(site, ON_MODULE.format(base="pytorch/2.9", more=""))
     site.envspec("run", spec, "--", "true", spawn=True, status=0)
     found = module / "site" / f"torch-{TORCH}.dist-info"
     text = (found / "METADATA").read_text().replace(TORCH, "2.9.1")
@@ -563,9 +557,7 @@ def test_a_module_that_changed_is_seen_by_a_run_that_was_ready(site: Machine, mo
 @pytest.mark.slow
 def test_a_prefix_that_changed_is_seen_by_a_run_that_was_ready(site: Machine, tmp_path: Path) -> None:
     opt = vendors(tmp_path / "opt")
-    text = SPEC.format(base=opt, more="").replace('"3.12"', f'"{MINOR}"')
-    spec = site.spec(text)
-    site.envspec("lock", spec, status=0)
+    spec = locked(site, with_this_python(opt))
     assert "making the environment" in site.envspec("run", spec, "--", "true", spawn=True, status=0).err
     assert site.envspec("run", spec, "--", "true", spawn=True, status=0).err.count("\n") <= 1
     shutil.rmtree(opt / f"lib/python{MINOR}/site-packages/numpy-1.26.4.dist-info")
@@ -581,8 +573,7 @@ def test_a_module_is_no_path_and_no_command(machine: Machine, name: str) -> None
 
 
 def test_why_and_tree_know_what_the_base_has(site: Machine, base: Path) -> None:
-    spec = site.spec(SPEC.format(base=base, more=""))
-    site.envspec("lock", spec, status=0)
+    spec = locked(site, SPEC.format(base=base, more=""))
     said = site.envspec("why", spec, "numpy", status=0).out
     assert said.startswith("cpu: numpy 1.26.4 (base") and "acme-models 1.0" in said, said
     assert valid(site.envspec("why", spec, "numpy", "--json", status=0).out, "why")

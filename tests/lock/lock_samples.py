@@ -17,6 +17,15 @@ from envspec.lock.model import (
     TargetInputs,
 )
 
+HOST = "https://mirror.example.org"
+"""A host that tests put into committed files, too."""
+
+
+def urls(target: LockedTarget) -> dict[tuple[str, str], str]:
+    return {
+        (pin.index, pin.artifact.file): f"{HOST}/{pin.index}/{pin.artifact.file}" for pin in target.pins if pin.artifact
+    }
+
 
 def sha(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 from hypothesis import given, settings, strategies as st
-from lock_samples import artifact, conda, sample_lock, wheel
+from lock_samples import artifact, conda, sample_lock, urls, wheel
 from lock_strategies import locks, texts
 from msgspec import structs
 from support.examples import examples
@@ -22,15 +22,6 @@ from envspec.lock.store import rendered_files
 GOLDEN = Path(__file__).parent / "golden"
 LOCK = sample_lock()
 CPU = LOCK.targets[0]
-MIRROR = "https://mirror.example.org"
-
-
-def urls(target: LockedTarget) -> dict[tuple[str, str], str]:
-    return {
-        (pin.index, pin.artifact.file): f"{MIRROR}/{pin.index}/{pin.artifact.file}"
-        for pin in target.pins
-        if pin.artifact
-    }
 
 
 def with_pins(*pins: Pin, channels: tuple[str, ...] = ("conda-forge",)) -> tuple[Lock, LockedTarget]:

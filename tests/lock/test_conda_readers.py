@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from lock_samples import sample_lock
+from lock_samples import HOST, sample_lock, urls
 from msgspec import structs
 
 from envspec.lock.conda_files import conda_pins
@@ -22,15 +22,7 @@ from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
 
 LOCK = sample_lock()
 CPU = LOCK.targets[0]
-HOST = "https://mirror.example.org"
 SUBDIRS = ("linux-64", "noarch", "linux-aarch64")
-
-
-def urls(target: LockedTarget) -> dict[tuple[str, str], str]:
-    """With the host that the tests put into committed files, too."""
-    return {
-        (pin.index, pin.artifact.file): f"{HOST}/{pin.index}/{pin.artifact.file}" for pin in target.pins if pin.artifact
-    }
 
 
 def without_git(target: LockedTarget) -> LockedTarget:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import tomli
-from lock_samples import artifact, sample_lock, wheel
+from lock_samples import artifact, sample_lock, urls, wheel
 from msgspec import structs
 from packaging.pylock import Pylock
 
@@ -23,14 +23,6 @@ def target(name: str) -> LockedTarget:
     found = LOCK.target(name)
     assert found
     return found
-
-
-def urls(locked: LockedTarget) -> dict[tuple[str, str], str]:
-    return {
-        (pin.index, pin.artifact.file): f"https://mirror.example.org/{pin.index}/{pin.artifact.file}"
-        for pin in locked.pins
-        if pin.artifact
-    }
 
 
 @pytest.mark.parametrize("name", [locked.name for locked in LOCK])
