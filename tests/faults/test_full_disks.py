@@ -223,18 +223,6 @@ def packages(index: Index) -> Index:
     return index.add(wheel("alpha", "1.0"), wheel("alpha", "2.0"))
 
 
-@contextmanager
-def small_filesystem(folder: Path, size: str) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    command = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("mounting a small tmpfs is not permitted here")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
 def fill(folder: Path) -> None:
     """Use up every byte of a filesystem."""
     with (folder / "filler").open("wb", buffering=0) as file:
@@ -248,7 +236,7 @@ def fill(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_full_filesystem_of_the_locks(machine: Machine, packages: Index) -> None:
-    with small_filesystem(machine.locks, "64k"):
+    with tmpfs(machine.locks, "size=64k"):
         machine.locked(spec=cpu("alpha<2"))
         before = machine.files()
         fill(machine.locks)
@@ -264,7 +252,7 @@ def test_full_filesystem_of_the_locks(machine: Machine, packages: Index) -> None
 
 def test_full_filesystem_of_the_cache(machine: Machine, packages: Index) -> None:
     machine.spec(cpu("alpha"))
-    with small_filesystem(machine.cache, "64k"):
+    with tmpfs(machine.cache, "size=64k"):
         fill(machine.cache)
         ran = machine.envspec("lock", "specs/demo.toml")
         assert ran.status == 3 and "No space left on device" in ran.error
@@ -273,7 +261,7 @@ def test_full_filesystem_of_the_cache(machine: Machine, packages: Index) -> None
 
 
 def test_read_only_filesystem(machine: Machine, packages: Index) -> None:
-    with small_filesystem(machine.locks, "256k"):
+    with tmpfs(machine.locks, "size=256k"):
         machine.locked(spec=cpu("alpha<2"))
         before = machine.files()
         subprocess.run(["mount", "-o", "remount,ro", str(machine.locks)], check=True)

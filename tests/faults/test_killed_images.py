@@ -84,6 +84,14 @@ def assert_whole(found: dict[str, bytes]) -> None:
     assert {row["digest"][7:] for row in (manifest["config"], *manifest["layers"])} <= set(blobs)
 
 
+def bring_back(machine: Machine, place: Path, before: Path) -> None:
+    """Put the image of before in its place again, with an empty cache."""
+    shutil.rmtree(machine.cache)
+    if place.exists():
+        shutil.rmtree(place) if place.is_dir() else place.unlink()
+    (shutil.copytree if before.is_dir() else shutil.copy)(before, place)
+
+
 @FEW
 @pytest.mark.parametrize("to", ["out", "out.tar"])
 def test_into_a_folder_or_a_file(to: str, steps: list[int], machine: Machine) -> None:
@@ -93,22 +101,16 @@ def test_into_a_folder_or_a_file(to: str, steps: list[int], machine: Machine) ->
         kept = {path for path in files(machine.cache) if not path.endswith(".partial")}
         return files(machine.folder), kept
 
-    def again() -> None:
-        shutil.rmtree(machine.cache)
-        if place.exists():
-            shutil.rmtree(place) if place.is_dir() else place.unlink()
-        (shutil.copytree if before.is_dir() else shutil.copy)(before, place)
-
     with dying(machine) as dies:
         assert dies(0, "-o", to) == "done 0"
         place.rename(before)
         old = {f"{to}/{path}": text for path, text in files(before).items()} or {to: before.read_bytes()}
         write_lock(machine, [pip_pin(NEW)], platform="linux-64")
-        again()
+        bring_back(machine, place, before)
         assert dies(0, "-o", to) == "done 0"
         made = state()
         for step in steps:
-            again()
+            bring_back(machine, place, before)
             ended = dies(step, "-o", to)
             if ended == "done 0":
                 assert step > 45, "fewer steps prove nothing"
@@ -141,23 +143,17 @@ def test_a_process_that_is_ended_at_any_moment(to: str, kills: int, machine: Mac
     index.add(big)
     write_lock(machine, [pip_pin(big)], platform="linux-64")
 
-    def again() -> None:
-        shutil.rmtree(machine.cache)
-        if place.exists():
-            shutil.rmtree(place) if place.is_dir() else place.unlink()
-        (shutil.copytree if before.is_dir() else shutil.copy)(before, place)
-
     def content() -> dict[str, bytes]:
         return {path: text for path, text in files(machine.folder).items() if path.split("/")[0] == to}
 
-    again()
+    bring_back(machine, place, before)
     old, begun = content(), time.monotonic()
     assert machine.start(*words).wait(120) == 0
     lasts, new, whole = time.monotonic() - begun, content(), files(machine.folder)
     top = f"{to}/index.json" if before.is_dir() else to
     hit = 0
     for number in range(3 * kills):
-        again()
+        bring_back(machine, place, before)
         process = machine.start(*words)
         time.sleep(lasts * (hit + 0.5) / kills)
         process.send_signal(sent := SIGNALS[number % len(SIGNALS)])
