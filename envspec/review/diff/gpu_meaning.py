@@ -35,8 +35,8 @@ def meaning(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
     yield from _gpus(old, new)
     yield from _architecture_change(old, new)
     yield from _torch(new, was, now)
-    for one, title in _TITLES.items():
-        yield from _library(one, title, new, was, now)
+    for family, title in _TITLES.items():
+        yield from _library(family, title, new, was, now)
 
 
 class _Gpu(Struct, frozen=True):
@@ -83,22 +83,22 @@ def cuda_of(torch: Pin, platform: str) -> str | None:
 
 def _floor(target: LockedTarget, cuda: str | None) -> str | None:
     """Work out the driver floor of a file that doesn't record one."""
-    wanted = target.inputs.cuda or cuda
-    if wanted is None or wanted == "cpu":
+    toolkit = target.inputs.cuda or cuda
+    if toolkit is None or toolkit == "cpu":
         return None
-    return toolkits.driver_floor(wanted, target.inputs.platform or "linux-64")
+    return toolkits.driver_floor(toolkit, target.inputs.platform or "linux-64")
 
 
 def _cuda(old: LockedTarget, new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:
     """Compare the CUDA that the spec asks for, and the one that torch was built for."""
-    asked = old.inputs.cuda, new.inputs.cuda
-    if asked[0] != asked[1] and any(asked):
-        if asked[1] is None:
-            yield Fact("high", "cuda-dropped", f"CUDA {asked[0]} -> none: this is a CPU target now")
-        elif asked[0] is None:
-            yield Fact("medium", "cuda-moved", f"CUDA none -> {asked[1]}: this is a GPU target now")
+    requested = old.inputs.cuda, new.inputs.cuda
+    if requested[0] != requested[1] and any(requested):
+        if requested[1] is None:
+            yield Fact("high", "cuda-dropped", f"CUDA {requested[0]} -> none: this is a CPU target now")
+        elif requested[0] is None:
+            yield Fact("medium", "cuda-moved", f"CUDA none -> {requested[1]}: this is a GPU target now")
         else:
-            yield _cuda_move(asked[0], asked[1], "CUDA", None)
+            yield _cuda_move(requested[0], requested[1], "CUDA", None)
     elif was.cuda != now.cuda and was.cuda and now.cuda:
         name = now.torch.name if now.torch else None
         if now.cuda == "cpu":
@@ -135,10 +135,10 @@ def _driver(old: LockedTarget, new: LockedTarget, was: _Gpu, now: _Gpu) -> Itera
         yield Fact("high", "driver-floor-raised", f"{change}: machines with an older driver can't run this")
 
 
-def _older(one: str, other: str) -> bool:
+def _older(driver: str, other: str) -> bool:
     """Return whether a driver is older than another. Drivers are dotted numbers; anything else counts as older."""
     try:
-        return numbers(one) < numbers(other)
+        return numbers(driver) < numbers(other)
     except ValueError:
         return True
 
@@ -155,7 +155,7 @@ def _gpus(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
 def _architecture_change(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
     """Yield a change of the recorded architectures that no change of the GPUs explains."""
     if old.architectures != new.architectures and old.inputs.gpus == new.inputs.gpus:
-        was, now = (", ".join(one.architectures) or "none" for one in (old, new))
+        was, now = (", ".join(target.architectures) or "none" for target in (old, new))
         message = f"architectures {was} -> {now}, though the spec asks for the same GPUs"
         yield Fact("high", "architectures-changed", message)
 
@@ -192,10 +192,12 @@ def _compiled_architectures(gpu: _Gpu, target: LockedTarget) -> _Compiled | None
     compiled: list[_Compiled]
     if gpu.torch.kind == "conda":
         own = conda_builds.builds(gpu.torch.version, platform=platform)
-        compiled = [(one.sm, one.ptx, one.cuda) for one in own if one.cuda == gpu.cuda and one.arm_variant is None]
+        compiled = [
+            (build.sm, build.ptx, build.cuda) for build in own if build.cuda == gpu.cuda and build.arm_variant is None
+        ]
     else:
         builds = torch_builds.builds(gpu.torch.version, gpu.cuda, platform)
-        compiled = [(one.sm, one.ptx, one.cuda) for one in builds]
+        compiled = [(build.sm, build.ptx, build.cuda) for build in builds]
     return compiled[0] if compiled and compiled[0][0] else None
 
 
@@ -221,11 +223,11 @@ def _library(family: str, title: str, new: LockedTarget, was: _Gpu, now: _Gpu) -
         # the table may only hold an older release than this: what that lost stays lost, and nothing else is known
         if before and after and before.version == old_pin.version:
             lost: Risk = "high" if family == "cudnn" else "medium"
-            cudas = [None if one.cuda == "cpu" else one.cuda for one in (was, now)]
+            cudas = [None if side.cuda == "cpu" else side.cuda for side in (was, now)]
             compiled = (before.sm, before.ptx, cudas[0]), (after.sm, after.ptx, cudas[1])
-            found = _architectures(f"{title} {new_pin.version}", new_pin.name, *compiled, new, lost)
+            changes = _architectures(f"{title} {new_pin.version}", new_pin.name, *compiled, new, lost)
             exact = after.version == new_pin.version
-            yield from (fact for fact in found if exact or fact.code != "architecture-gained")
+            yield from (fact for fact in changes if exact or fact.code != "architecture-gained")
 
 
 def _architectures(
@@ -235,16 +237,19 @@ def _architectures(
     known = sorted(gpus.capabilities(), key=order)
     lost = [c for c in known if _runs(before, c) and not _runs(after, c)]
     gained = [c for c in known if _runs(after, c) and not _runs(before, c)]
-    asked = set(map(capability_of, target.architectures))
-    own = [c for c in lost if c in asked]
+    requested = set(map(capability_of, target.architectures))
+    own = [c for c in lost if c in requested]
     other = [c for c in lost if c not in own]
     if own:
         message = f"{what} has no code for {_sm_names(own)}, which this target asks for"
         yield Fact(lost_risk, "architecture-lost", message, package=package)
     if other:
-        whose = ", which this target doesn't ask for" if asked else ""
+        whose = ", which this target doesn't ask for" if requested else ""
         yield Fact(
-            "low" if asked else "medium", "architecture-lost", f"{what} lost {_sm_names(other)}{whose}", package=package
+            "low" if requested else "medium",
+            "architecture-lost",
+            f"{what} lost {_sm_names(other)}{whose}",
+            package=package,
         )
     if gained:
         yield Fact("low", "architecture-gained", f"{what} gained {_sm_names(gained)}", package=package)

@@ -68,7 +68,7 @@ class _Waiting(Struct, frozen=True):
 
 
 def _unseen(before: _Waiting, after: _Waiting, pair: tuple[Side, Side]) -> bool:
-    """Say whether a file names a version that the other doesn't, and that no environment has that was looked at."""
+    """Return whether a file names a version that the other doesn't, and that no environment has that was looked at."""
     seen = {(pin.name, pin.version) for side in pair for target in side.lock for pin in target.pins}
     return not before.named ^ after.named <= seen
 

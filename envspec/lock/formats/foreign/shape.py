@@ -69,7 +69,7 @@ def index_name(url: str | None) -> str:
 
 
 def is_pypi_itself(url: str) -> bool:
-    """Say whether an index's URL is PyPI's own, and no mirror's: its host has no name before "pypi"."""
+    """Return whether an index's URL is PyPI's own, and no mirror's: its host has no name before "pypi"."""
     return bool(re.fullmatch(r"pypi\.[a-z]+", urlsplit(url).hostname or "")) and index_name(url) == "pypi"
 
 
