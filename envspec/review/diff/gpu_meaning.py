@@ -46,7 +46,7 @@ class _Gpu(Struct, frozen=True):
     torch: Pin | None
     cuda: str | None
     libraries: dict[str, Pin]
-    floor: str | None
+    oldest_driver: str | None
 
     @staticmethod
     def of(target: LockedTarget) -> _Gpu:
@@ -58,7 +58,7 @@ class _Gpu(Struct, frozen=True):
             elif family := family_of(pin.name):
                 libraries[family] = pin
         cuda = cuda_of(torch, target.inputs.platform) if torch else None
-        return _Gpu(torch, cuda, libraries, target.driver_floor or _floor(target, cuda))
+        return _Gpu(torch, cuda, libraries, target.driver_floor or _oldest_driver(target, cuda))
 
 
 def cuda_of(torch: Pin, platform: str) -> str | None:
@@ -81,8 +81,8 @@ def cuda_of(torch: Pin, platform: str) -> str | None:
     return torch_builds.cuda_of(variant) if variant and re.fullmatch(r"cu\d+", variant) else None
 
 
-def _floor(target: LockedTarget, cuda: str | None) -> str | None:
-    """Work out the driver floor of a file that doesn't record one."""
+def _oldest_driver(target: LockedTarget, cuda: str | None) -> str | None:
+    """Work out the oldest driver of a file that doesn't record one."""
     toolkit = target.inputs.cuda or cuda
     if toolkit is None or toolkit == "cpu":
         return None
@@ -119,17 +119,17 @@ def _cuda_move(old: str, new: str, what: str, package: str | None) -> Fact:
 
 
 def _driver(old: LockedTarget, new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:
-    if was.floor is None or now.floor is None or was.floor == now.floor:
+    if was.oldest_driver is None or now.oldest_driver is None or was.oldest_driver == now.oldest_driver:
         return
-    change = f"driver floor {was.floor} -> {now.floor}"
+    change = f"driver floor {was.oldest_driver} -> {now.oldest_driver}"
     machines = new.inputs.driver
-    if not _older(was.floor, now.floor):
+    if not _older(was.oldest_driver, now.oldest_driver):
         if was.cuda == now.cuda and _hardware(old) == _hardware(new):
             message = f"{change}, though neither CUDA nor the GPUs changed: machines may be let in that can't run this"
             yield Fact("high", "driver-floor-lowered", message)
         else:
             yield Fact("low", "driver-floor-lowered", change)
-    elif machines and not _older(machines, now.floor):
+    elif machines and not _older(machines, now.oldest_driver):
         yield Fact("low", "driver-floor-raised", f"{change}: the spec's machines have {machines}, which is enough")
     else:
         yield Fact("high", "driver-floor-raised", f"{change}: machines with an older driver can't run this")
