@@ -104,7 +104,7 @@ class _Finder:
         is left around it."""
         for length in range(len(fact.key), 0, -1):
             path = fact.key[:length]
-            for way in (*(("targets", target, *path) for target in fact.targets), path):
-                if way in self.spec:
-                    return self.spec[way].key.line
+            for key_path in (*(("targets", target, *path) for target in fact.targets), path):
+                if key_path in self.spec:
+                    return self.spec[key_path].key.line
         return None

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from envspec.app.observer import note, warn
@@ -27,11 +27,11 @@ _T = TypeVar("_T")
 
 
 class Removed(Struct, frozen=True):
-    """The removed entries' number and bytes, and the reasons why others stay."""
+    """The removed entries' number and bytes, and the reasons why the rest stays."""
 
     entries: int
     size: int
-    kept: tuple[str, ...]
+    reasons: tuple[str, ...] = field(name="kept")
 
 
 class CacheView(Struct, frozen=True):
@@ -108,7 +108,7 @@ def _without(view: CacheView, entries: Iterable[Entry]) -> CacheView:
 
 
 def _remove(settings: Settings, entries: Iterable[Entry]) -> tuple[set[Entry], tuple[str, ...]]:
-    """Remove entries of the cache and environments. Return the removed entries, and the reasons why others stay."""
+    """Remove entries of the cache and environments. Return the removed entries, and the reasons why the rest stays."""
     of_cache: list[Entry] = []
     of_runs: list[Entry] = []
     for entry in entries:

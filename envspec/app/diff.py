@@ -110,7 +110,7 @@ class Compared(Struct, frozen=True):
 
     def warn_of_gaps(self) -> None:
         """Warn of what couldn't be asked."""
-        for reason, names in self.review.asked.unasked if self.review.asked else ():
+        for reason, names in self.review.verified.unasked if self.review.verified else ():
             warn(f"couldn't be asked: {printable(few(names))}: {printable(reason)}")
 
 
@@ -285,7 +285,7 @@ def _add_verification(
             file for result in results if servers[result.claim] is None and (file := _file_of_index(result)) is not None
         ),
         refuted=_forgeries(verification, frozenset(target.name for target in new)),
-        asked=Asked(
+        verified=Asked(
             len(required),
             trusted.proved,
             len({result.claim for result, *_ in verification.forged}),

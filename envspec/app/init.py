@@ -267,25 +267,25 @@ def _files_that_count(sources: Sequence[Declaration], request: InitRequest) -> t
     decided = {"--python": request.python, "--cuda": request.cuda}
     left: dict[tuple[str, ...], list[Contradiction]] = {}
     for contradiction in contradictions(files):
-        if not decided.get(contradiction.option) and not any(path in contradiction.said for path in preferred):
-            left.setdefault((contradiction.option, *contradiction.said), []).append(contradiction)
+        if not decided.get(contradiction.option) and not any(path in contradiction.claims for path in preferred):
+            left.setdefault((contradiction.option, *contradiction.claims), []).append(contradiction)
     errors = []
     for (option, *between), alike in left.items():
         listed = few(
             [
-                f"{contradiction.about} ({', '.join(map(printable, contradiction.said.values()))})"
+                f"{contradiction.about} ({', '.join(map(printable, contradiction.claims.values()))})"
                 for contradiction in alike
             ],
             8,
         )
         message = f"{' and '.join(map(printable, between))} contradict each other: {listed}"
-        stated = dict.fromkeys(alike[0].said.values())
+        stated = dict.fromkeys(alike[0].claims.values())
         # a target has one CUDA, and no bound
         single = [value for value in stated if option != "--cuda" or re.fullmatch(r"[0-9]+\.[0-9]+", value)] or [
             "VERSION"
         ]
         values = between if option == "--prefer" else single
-        choices = {file: alike[0].said[file] for file in between} if option == "--prefer" else {}
+        choices = {file: alike[0].claims[file] for file in between} if option == "--prefer" else {}
         if choices and (answer := observer().choose(f"{message}; which file counts?", choices)):
             preferred.append(answer)
             continue

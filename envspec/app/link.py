@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import asdict
 
 from envspec.app import inputs
@@ -246,7 +246,7 @@ def _row(compilation: Compilation) -> dict[str, Any]:
         "package": compilation.compiler.package,
         "version": compilation.compiler.version,
     }
-    return {**asdict(compilation), **compiler, "ok": compilation.ok}
+    return {**to_builtins(compilation), **compiler, "ok": compilation.ok}
 
 
 def _choose_targets(

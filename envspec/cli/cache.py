@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import click
+from msgspec import to_builtins
 
 from envspec.app.cache_size import CacheView, clean_cache, count_inodes, look_at_cache, prune_cache
 from envspec.app.fill import fill as fill_shared_folders
@@ -152,7 +153,7 @@ def _tell(view: CacheView) -> int:
     else:
         out(f"removed {byte_size(view.removed.size)}, {byte_size(view.contents.size)} left")
         _tell_foreign(view)
-    return 3 if view.removed.kept else 0
+    return 3 if view.removed.reasons else 0
 
 
 def _print(view: CacheView, more: Mapping[str, object] = _NOTHING) -> int:
@@ -164,7 +165,9 @@ def _print(view: CacheView, more: Mapping[str, object] = _NOTHING) -> int:
         "kinds": [{"kind": kind, "entries": count, "size": total} for kind, (count, total) in kinds],
         "foreign": view.contents.foreign,
     }
-    options.print_json("cache", document | dict(more) | ({"removed": view.removed} if view.removed else {}))
+    options.print_json(
+        "cache", document | dict(more) | ({"removed": to_builtins(view.removed)} if view.removed else {})
+    )
     return 0
 
 

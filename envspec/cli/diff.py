@@ -147,7 +147,7 @@ def command(
     else:
         out_file(compared.render(form))
     compared.warn_of_gaps()
-    refuted = review.asked is not None and review.asked.refuted > 0
+    refuted = review.verified is not None and review.verified.refuted > 0
     if fail_on and review.reaches(fail_on) and (refuted or compared.complete):
         say(f"the risk is {review.risk}, and --fail-on is {fail_on}", style="red")
         return AnswerNo.exit_code

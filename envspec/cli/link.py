@@ -97,7 +97,7 @@ def _compile_lines(compiled: Compiled) -> Iterator[str]:
         if compilation.ok:
             yield f"  {compilation.gpu}  {who}: {compilation.made}"
         else:
-            reason = compilation.error or f"asked for {compilation.asked}, it made code for {compilation.made}"
+            reason = compilation.error or f"asked for {compilation.requested}, it made code for {compilation.made}"
             yield f"  {style_text(compilation.gpu, 'red;bold')}  {who}: {printable(reason.partition(chr(10))[0])}"
     if compiled.absent:
         yield f"  not in the target's wheels: {', '.join(compiled.absent)}"

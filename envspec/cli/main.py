@@ -126,10 +126,10 @@ class _Help(click.HelpFormatter):
         super().write("\n".join(map(self._fit, string.split("\n"))))
 
     def _fit(self, line: str) -> str:
-        found = _EXAMPLE.fullmatch(line) if len(line) > self.width else None
-        if found is None:
+        match = _EXAMPLE.fullmatch(line) if len(line) > self.width else None
+        if match is None:
             return line
-        indent, command, comment = found.groups()
+        indent, command, comment = match.groups()
         if comment:
             below = f"{indent}    "
             return f"{self._fit(indent + command)}\n{wrap_text(comment, self.width, below, below)}"
@@ -184,8 +184,10 @@ class Commands(click.Group):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         from click.shell_completion import CompletionItem
 
-        found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
-        return found or click.Command.shell_complete(self, ctx, incomplete)
+        completions = [
+            CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)
+        ]
+        return completions or click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, COMMANDS))
@@ -293,8 +295,8 @@ def run(argv: list[str]) -> int:
         failure = _attempt(argv)
         if isinstance(failure, int):
             return failure
-        wanted = argv[: argv.index("--")] if "--" in argv else argv
-        if "--json" in wanted and not has_printed_json():
+        options = argv[: argv.index("--")] if "--" in argv else argv
+        if "--json" in options and not has_printed_json():
             with suppress(OSError):
                 out_json(failure.document())
         return failure.exit_code

@@ -42,6 +42,6 @@ def read(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: Requireme
     for line in strings(build.get("python_packages"), "python_packages"):
         pip.lines(line, path, first=0)
     gathered.apt.update(dict.fromkeys(strings(build.get("system_packages"), "system_packages")))
-    for one in strings(data.get("environment"), "environment"):
-        key, _, value = string(one, "environment").partition("=")
+    for assignment in strings(data.get("environment"), "environment"):
+        key, _, value = string(assignment, "environment").partition("=")
         gathered.variable(key, value, place)

@@ -18,11 +18,11 @@ def within(bounds: Iterable[str], versions: Iterable[str]) -> list[str]:
     as `==11.3.1`, admits those of whose patch releases it admits one."""
     chosen = set(versions)
     for bound in bounds:
-        fitting = {one for one in chosen | _versions() if admits(f"cuda {bound}", one, "")}
+        fitting = {version for version in chosen | _versions() if admits(f"cuda {bound}", version, "")}
         chosen &= fitting or {
-            one
-            for one in chosen | _versions()
-            if any(admits(f"cuda {bound}", f"{one}.{patch}", "") for patch in range(_PATCHES))
+            version
+            for version in chosen | _versions()
+            if any(admits(f"cuda {bound}", f"{version}.{patch}", "") for patch in range(_PATCHES))
         }
     return sorted(chosen, key=numbers, reverse=True)
 
@@ -35,4 +35,4 @@ def candidates(bounds: Iterable[str], platform: str) -> list[str]:
 
 
 def _versions() -> set[str]:
-    return {one.version for one in cuda_releases()}
+    return {release.version for release in cuda_releases()}

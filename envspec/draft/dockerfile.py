@@ -88,11 +88,11 @@ def read(text: str, path: Path, gathered: Gathered, pip: RequirementsReader) -> 
     for number, word, rest in _instructions(text):
         place = Place(str(path), number)
         if word == "FROM":
-            found = _BASE.fullmatch(rest.replace(" AS ", " as "))
-            if found is None or found[1] in stages:
+            match = _BASE.fullmatch(rest.replace(" AS ", " as "))
+            if match is None or match[1] in stages:
                 continue
-            stages.add(found[2] or "")
-            _base(found[1], gathered, place)
+            stages.add(match[2] or "")
+            _base(match[1], gathered, place)
         elif word == "ENV":
             _variables(rest, gathered, place)
         elif word == "RUN":
@@ -117,8 +117,8 @@ def read_commands(text: str, path: Path, gathered: Gathered, pip: RequirementsRe
     lines = iter(enumerate(text.splitlines(), 1))
     for number, line in lines:
         for step in _STEP.findall(_with_continuation(line.strip(), lines)):
-            if found := _COMMAND.fullmatch(re.sub(r"\s#.*", "", step.strip())):
-                _step(found[1], path, gathered, pip, Place(str(path), number))
+            if match := _COMMAND.fullmatch(re.sub(r"\s#.*", "", step.strip())):
+                _step(match[1], path, gathered, pip, Place(str(path), number))
 
 
 def _instructions(text: str) -> Iterator[tuple[int, str, str]]:

@@ -39,16 +39,16 @@ def read(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: Requireme
     for key, value in table(data.get("variables"), "variables").items():
         gathered.variable(key, str(value) if isinstance(value, bool) else string(value, key), place)
     builds = 0
-    for one in sequence(data.get("dependencies"), "dependencies"):
-        if isinstance(one, dict):
-            for line in strings(one.get("pip"), "pip"):
+    for dependency in sequence(data.get("dependencies"), "dependencies"):
+        if isinstance(dependency, dict):
+            for line in strings(dependency.get("pip"), "pip"):
                 pip.lines(line, path, first=0)
-            for key, more in one.items():
+            for key, more in dependency.items():
                 if key != "pip":
                     listed = more if isinstance(more, list) else [more]
                     gathered.note(f"{key} is left out: {', '.join(map(str, listed))}", place)
         else:
-            builds += match_spec(string(one, "a dependency"), gathered, place)
+            builds += match_spec(string(dependency, "a dependency"), gathered, place)
     if builds:
         count = f"{builds} package{'s' if builds > 1 else ''}"
         gathered.note(f"the builds of {count} are left out: the lock has its own for each target", place)
@@ -57,12 +57,12 @@ def read(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: Requireme
 def read_list(text: str, path: Path, gathered: Gathered) -> None:
     """Read the lines of `conda list --export`: name=version=build, and pypi as the build of pip's packages."""
     for number, line in enumerate(text.splitlines(), 1):
-        if not (found := _EXPORTED_LINE.fullmatch(line.strip())):
+        if not (match := _EXPORTED_LINE.fullmatch(line.strip())):
             continue
-        if found[3].startswith("pypi_"):
-            gathered.requirement(f"{found[1]}=={found[2]}", Place(str(path), number))
+        if match[3].startswith("pypi_"):
+            gathered.requirement(f"{match[1]}=={match[2]}", Place(str(path), number))
         else:
-            match_spec(f"{found[1]}={found[2]}={found[3]}", gathered, Place(str(path), number))
+            match_spec(f"{match[1]}={match[2]}={match[3]}", gathered, Place(str(path), number))
     gathered.note("the builds are left out: the lock has its own for each target", Place(str(path)))
 
 
@@ -78,11 +78,13 @@ def _channel(channel: str, gathered: Gathered, place: Place) -> None:
 def move_from_ended(text: str, path: Path, gathered: Gathered) -> None:
     """Take what came from channels that have ended, or mean other channels on each machine, from where it is now:
     PyTorch's packages by pip at the same versions, others from conda-forge. Each is told with its line in `text`."""
-    ended = [one for one in gathered.channels if one in ("pytorch", "defaults", "anaconda", "main", "nvidia")]
-    asked = {conda_name(one): one for one in gathered.conda}
+    ended = [
+        channel for channel in gathered.channels if channel in ("pytorch", "defaults", "anaconda", "main", "nvidia")
+    ]
+    specs_by_name = {conda_name(conda_spec): conda_spec for conda_spec in gathered.conda}
     first = next(iter(gathered.channels), None)
     for name, package in _BY_PIP.items():
-        spec = asked.get(name, "")
+        spec = specs_by_name.get(name, "")
         if spec.startswith("pytorch::") or (spec and "::" not in spec and first and first in ended):
             bound = re.sub(r"^(?=[0-9])", "==", spec.rpartition("::")[2][len(name) :].replace(" ", ""))
             place = _place_of(rf"\b{name}(?![-\w])", text, path, last=True)
@@ -92,8 +94,8 @@ def move_from_ended(text: str, path: Path, gathered: Gathered) -> None:
                 f"{spec} is {package}{bound} of pip: PyTorch ended its conda channel with release 2.5.1", place
             )
     for channel in ended:
-        kept = any(one.startswith(f"{channel}::") for one in gathered.conda)
-        if kept or (channel == "nvidia" and any(map(_OF_NVIDIA.match, gathered.conda))):
+        is_used = any(conda_spec.startswith(f"{channel}::") for conda_spec in gathered.conda)
+        if is_used or (channel == "nvidia" and any(map(_OF_NVIDIA.match, gathered.conda))):
             continue
         del gathered.channels[channel]
         gathered.channels.setdefault("conda-forge")

@@ -50,15 +50,15 @@ _TOKEN = re.compile(r"/t/[^/?#]+")
 
 
 def _is_random(segment: str) -> bool:
-    """Say whether a part of a path looks like a token: letters and digits by turns, and no digest of a commit or a
+    """Return whether a part of a path looks like a token: letters and digits by turns, and no digest of a commit or a
     file."""
     is_digest = re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", segment)
     long = re.findall(r"[A-Za-z0-9]{16,}", segment)
-    return not is_digest and any(len(re.findall(r"[A-Za-z]+|[0-9]+", one)) > 4 for one in long)
+    return not is_digest and any(len(re.findall(r"[A-Za-z]+|[0-9]+", run)) > 4 for run in long)
 
 
 def has_project(folder: Path) -> bool:
-    """Say whether a folder that a file names has a pyproject.toml; a path that can't be one has none."""
+    """Return whether a folder that a file names has a pyproject.toml; a path that can't be one has none."""
     try:
         return (folder / "pyproject.toml").is_file()
     except (OSError, ValueError):
@@ -66,7 +66,7 @@ def has_project(folder: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Say whether a path that a file names is a folder; one that can't be a path is none."""
+    """Return whether a path that a file names is a folder; one that can't be a path is none."""
     try:
         return path.is_dir()
     except (OSError, ValueError):
@@ -112,9 +112,9 @@ class Gathered:
         other.indexes, other.find_links = self.indexes, self.find_links
         return other
 
-    def extra(self, name: str, asked: Iterable[str]) -> None:
+    def extra(self, name: str, requirements: Iterable[str]) -> None:
         """Remember what an extra or a group of the project asks for; a spec takes it where it says so."""
-        self.available[name] = tuple(asked)
+        self.available[name] = tuple(requirements)
 
     def folder(self, name: str, folder: Path, extras: Iterable[str], place: Place) -> None:
         """Take a local project beside the one that the spec names, with these extras: its requirements are listed."""
@@ -208,8 +208,8 @@ class Gathered:
     def _clean_requirement(self, text: str, place: Place) -> str | None:
         """Return a requirement that a spec can hold: without credentials, and without the CUDA of PyTorch's builds."""
         text = self.without_credentials(" ".join(text.split()), place)
-        found = re.search(r"\S+://\S+", text)
-        if found and found[0].startswith("file:"):
+        url_match = re.search(r"\S+://\S+", text)
+        if url_match and url_match[0].startswith("file:"):
             self.note(f"{text!r} is left out: it's a file of one machine", place)
             return None
         try:
@@ -221,19 +221,19 @@ class Gathered:
             self.build_of(variant)
         if "@" in text.partition(";")[0]:
             return text
-        asked, semicolon, marker = text.partition(";")
-        asked = re.sub(r"\s*([<>=!~]=?=?)\s*", r"\1", re.sub(r"\s*,\s*", ",", asked.strip()))
-        return (_BUILD.sub("", asked) if parsed.name in _PYTORCH else asked) + (
+        bare, semicolon, marker = text.partition(";")
+        bare = re.sub(r"\s*([<>=!~]=?=?)\s*", r"\1", re.sub(r"\s*,\s*", ",", bare.strip()))
+        return (_BUILD.sub("", bare) if parsed.name in _PYTORCH else bare) + (
             f"; {marker.strip()}" if semicolon else ""
         )
 
     def without_credentials(self, text: str, place: Place) -> str:
         """Return a requirement or a match spec without the credentials of its URL."""
-        found = re.search(r"[A-Za-z][A-Za-z0-9.+-]*://\S+", text)
-        if found is None or not has_credentials(found[0]):
+        url_match = re.search(r"[A-Za-z][A-Za-z0-9.+-]*://\S+", text)
+        if url_match is None or not has_credentials(url_match[0]):
             return text
         self.note("a URL's credentials are left out: give them by git, netrc or the keyring", place)
-        return text.replace(found[0], without_credentials(found[0]))
+        return text.replace(url_match[0], without_credentials(url_match[0]))
 
     def build_of(self, variant: str) -> None:
         """Take a variant of PyTorch's builds (`cu128`, `cpu`) for what it says: the target's CUDA."""
@@ -262,7 +262,7 @@ class Gathered:
     def settled_cuda(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Give the CUDA versions that are named, newest first, and the bounds that choose one where none is: what lies
         outside the bounds is told."""
-        named = sorted((one for one in self.cuda if one != "cpu"), key=numbers, reverse=True)
+        named = sorted((version for version in self.cuda if version != "cpu"), key=numbers, reverse=True)
         bounds = tuple(self.cuda_bounds)
         if machines := self.cuda_of_machines:
             # the CUDA that drivers reach, which counts where nothing else chooses one
@@ -274,9 +274,9 @@ class Gathered:
         if not (inside or candidates(bounds, "linux-64")):
             self.note(f"no CUDA is {' and '.join(bounds)}: choose one with --cuda")
             return tuple(named), ()
-        for one in named:
-            if one not in inside:
-                self.note(f"CUDA {one} is left out: {' and '.join(bounds)} is asked for, too")
+        for version in named:
+            if version not in inside:
+                self.note(f"CUDA {version} is left out: {' and '.join(bounds)} is asked for, too")
         return tuple(inside), bounds
 
     def index(self, url: str, place: Place, name: str | None = None, *, first: bool = False) -> str | None:
@@ -320,8 +320,8 @@ class Gathered:
         elif not url.startswith(("http://", "https://")):
             self.note(f"the folder {url!r} is left out: give files by their URLs", place)
         else:
-            wanted = slug(name or index_name(url).replace("/", "-").removesuffix(".html"))
-            known = self._index_name(url, self.find_links, wanted, place)
+            preferred_name = slug(name or index_name(url).replace("/", "-").removesuffix(".html"))
+            known = self._index_name(url, self.find_links, preferred_name, place)
             if host_of(url) not in _PAGES:
                 text = f'packages come from {known} only where sources say so: sources = {{ PKG = "{known}" }}'
                 self.note(text, place)
@@ -330,12 +330,12 @@ class Gathered:
 
     def _sources_of_pages(self) -> dict[str, str]:
         """Say which of the packages that are asked for come from pages that are known to have them."""
-        asked = {name for name, _ in (*self.pip, *self.own)}
+        names = {name for name, _ in (*self.pip, *self.own)}
         return {
             package: page
             for page, url in self.find_links.items()
             for package in _PAGES.get(host_of(url), ())
-            if package in asked
+            if package in names
         }
 
     def _index_name(self, url: str, into: dict[str, str], name: str, place: Place) -> str:
@@ -369,8 +369,8 @@ class Gathered:
 
     def python_of_match_spec(self, bound: str, place: Place) -> None:
         """Take what a match spec says of Python's version, as rattler reads it."""
-        asked = f"python {version_and_build(f'python {bound}')[0]}"
-        specifier = specifier_of(lambda version: admits(asked, version, ""), bound)
+        match_spec = f"python {version_and_build(f'python {bound}')[0]}"
+        specifier = specifier_of(lambda version: admits(match_spec, version, ""), bound)
         # a Python without a release says that there is none
         self.requires("<0" if specifier is None else specifier, place, bound)
 
@@ -416,15 +416,15 @@ class Gathered:
             self.override(text, place)
         for name, index in other.sources.items():
             self.sources.setdefault(name, names.get(index, index))
-        for key, one in other.variables.items():
-            if self.variables.setdefault(key, one) != one:
-                self.note(f"{key}={one} is left out: another file has {key}={self.variables[key]}", place)
-        for kept, more in (
+        for key, value in other.variables.items():
+            if self.variables.setdefault(key, value) != value:
+                self.note(f"{key}={value} is left out: another file has {key}={self.variables[key]}", place)
+        for retained, more in (
             *((self.conda, other.conda), (self.channels, other.channels), (self.apt, other.apt)),
             *((self.unisolated, other.unisolated), (self.platforms, other.platforms), (self.cuda, other.cuda)),
             (self.cuda_bounds, other.cuda_bounds),
         ):
-            kept.update(dict.fromkeys(more))
+            retained.update(dict.fromkeys(more))
         self.notes.update(dict.fromkeys(other.notes))
         if self.python is None or (other.python or "").startswith(f"{self.python}."):
             self.python = other.python
@@ -515,7 +515,7 @@ def _clause(text: str) -> str:
         return ""
     numbers = re.match(r"([\^~])\s*v?([0-9]+(?:\.[0-9]+)*)(.*)", text)
     if numbers and not text.startswith("~="):
-        return f">={numbers[2]}{numbers[3]},<{_next(numbers[1], [int(one) for one in numbers[2].split('.')])}"
+        return f">={numbers[2]}{numbers[3]},<{_next(numbers[1], [int(number) for number in numbers[2].split('.')])}"
     if re.match(r"[0-9]", text):
         return f"=={text}"
     return re.sub(r"^=(?!=)", "==", text)
@@ -568,8 +568,8 @@ def _address(value: Mapping[str, Any]) -> str | None:
     if "git" not in value:
         return None
     url = string(value["git"], "git")
-    found = re.fullmatch(r"([\w.-]+@[\w.-]+):(.+)", url)  # as scp has it
-    url = f"ssh://{found[1]}/{found[2]}" if found else url
+    scp_address = re.fullmatch(r"([\w.-]+@[\w.-]+):(.+)", url)  # as scp has it
+    url = f"ssh://{scp_address[1]}/{scp_address[2]}" if scp_address else url
     ref = next((string(value[key], key) for key in ("rev", "tag", "branch") if key in value), None)
     folder = optional(value.get("subdirectory"), "subdirectory")
     text = f"{'' if url.startswith('git+') else 'git+'}{url}{f'@{ref}' if ref else ''}"
@@ -578,8 +578,10 @@ def _address(value: Mapping[str, Any]) -> str | None:
 
 def all_of(*markers: str | None) -> str:
     """Join markers of which all must hold."""
-    said = [one for one in markers if one]
-    return " and ".join(f"({one})" if len(said) > 1 and re.search(r"\bor\b", one) else one for one in said)
+    present = [marker for marker in markers if marker]
+    return " and ".join(
+        f"({marker})" if len(present) > 1 and re.search(r"\bor\b", marker) else marker for marker in present
+    )
 
 
 def _markers(value: Mapping[str, Any]) -> tuple[str | None, ...]:
@@ -595,7 +597,7 @@ def _python(value: Mapping[str, Any], name: str, gathered: Gathered, place: Plac
         gathered.note(f"{name}: its python = {python!r} is left out", place)
         return ""
     return " and ".join(
-        f'{"python_full_version" if found[2].count(".") > 1 else "python_version"} {found[1]} "{found[2]}"'
-        for clause in specifier.split(",")
-        if (found := re.fullmatch(r"([<>=!~]+)\s*(.+?)(?:\.\*)?", clause))
+        f'{"python_full_version" if clause[2].count(".") > 1 else "python_version"} {clause[1]} "{clause[2]}"'
+        for text in specifier.split(",")
+        if (clause := re.fullmatch(r"([<>=!~]+)\s*(.+?)(?:\.\*)?", text))
     )

@@ -45,7 +45,7 @@ class Import(Struct, frozen=True):
 
 def read_imports(root: Path) -> tuple[Import, ...]:
     """Read the imports of the sources below a folder, but for the standard library's and their own modules."""
-    found: dict[str, tuple[dict[str, None], dict[str, None], dict[str, None]]] = {}
+    kinds_by_module: dict[str, tuple[dict[str, None], dict[str, None], dict[str, None]]] = {}
     every = tuple(_sources(root))
     roots = _roots(every, root)
     for path in every:
@@ -57,14 +57,14 @@ def read_imports(root: Path) -> tuple[Import, ...]:
             if module not in _STANDARD and not (
                 _is_own(module, below, root, path.parent) or _is_of_a_part(module, below, path, roots)
             ):
-                kinds = found.setdefault(module, ({}, {}, {}))
+                kinds = kinds_by_module.setdefault(module, ({}, {}, {}))
                 kinds[2 if is_aside else 1 if is_guarded else 0][relative.as_posix()] = None
-    return tuple(Import(module, *map(tuple, kinds)) for module, kinds in sorted(found.items()))
+    return tuple(Import(module, *map(tuple, kinds)) for module, kinds in sorted(kinds_by_module.items()))
 
 
 def _sources(root: Path) -> Iterator[Path]:
     for folder, folders, files in os.walk(root):
-        folders[:] = sorted(one for one in folders if not is_pruned(one))
+        folders[:] = sorted(subfolder for subfolder in folders if not is_pruned(subfolder))
         for name in sorted(files):
             path = os.path.join(folder, name)
             # a link may lead to a file of the user's own, outside of the repository
@@ -85,32 +85,35 @@ def _modules(path: Path) -> Iterator[tuple[str, bool]]:
         node, guarded = waiting.pop()
         named: list[str] = []
         if isinstance(node, ast.Import):
-            named = [one.name for one in node.names]
+            named = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
             named = [node.module]
         elif not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)):
             within = guarded or isinstance(node, ast.Try | ast.FunctionDef | ast.AsyncFunctionDef)
             waiting += ((child, within) for child in ast.iter_child_nodes(node))
-        yield from ((one, guarded) for one in named)
-        yield from ((other, guarded) for one in named for begin, other in _THROUGH if one.startswith(begin))
+        yield from ((module, guarded) for module in named)
+        yield from ((other, guarded) for module in named for begin, other in _THROUGH if module.startswith(begin))
 
 
 def _roots(sources: Iterable[Path], root: Path) -> Mapping[str, Collection[Path]]:
     """Give the folders below `root` that hold a module or a folder of each name and are no packages: programs that
     begin there, or put such a folder on Python's path, import by that name."""
-    found: dict[str, set[Path]] = {}
+    folders_by_name: dict[str, set[Path]] = {}
     for path in sources:
-        found.setdefault(path.stem, set()).add(path.parent)
+        folders_by_name.setdefault(path.stem, set()).add(path.parent)
         for folder in path.parents:
-            if folder == root or folder.parent in found.setdefault(folder.name, set()):
+            if folder == root or folder.parent in folders_by_name.setdefault(folder.name, set()):
                 break
-            found[folder.name].add(folder.parent)
-    return {name: [one for one in places if not (one / "__init__.py").is_file()] for name, places in found.items()}
+            folders_by_name[folder.name].add(folder.parent)
+    return {
+        name: [place for place in places if not (place / "__init__.py").is_file()]
+        for name, places in folders_by_name.items()
+    }
 
 
 def _is_of_a_part(module: str, below: str, path: Path, roots: Mapping[str, Collection[Path]]) -> bool:
-    """Say whether a module is a part's of the repository. A name that PyPI's packages have too is, for the sources of
-    that part alone."""
+    """Return whether a module belongs to a part of the repository. A name that PyPI's packages have too belongs to it
+    for the sources of that part alone."""
     is_used = canonical_name(module) in most_used.names()
     return any(
         _is_module(folder, module, below) and (not is_used or folder in path.parents)
@@ -119,7 +122,7 @@ def _is_of_a_part(module: str, below: str, path: Path, roots: Mapping[str, Colle
 
 
 def _is_own(module: str, below: str, *folders: Path) -> bool:
-    """Say whether a module is the repository's own: from its root, from its src, or from beside the source."""
+    """Return whether a module is the repository's own: from its root, from its src, or from beside the source."""
     for folder in (*folders, folders[0] / "src"):
         if _is_module(folder, module, below):
             return True
@@ -144,23 +147,23 @@ def packages_of(module: str) -> tuple[str, ...]:
 
 
 def is_brought(module: str, names: Collection[str]) -> bool:
-    """Say whether one of these packages (normalised names) brings a module, as far as names tell."""
-    return any(one in names for one in packages_of(module))
+    """Return whether one of these packages (normalised names) brings a module, as far as names tell."""
+    return any(package in names for package in packages_of(module))
 
 
 def declarations(sources: Iterable[Declaration]) -> Mapping[str, Sequence[str]]:
     """Give the places of a repository that ask for each package (normalised name): files, extras and groups."""
-    found: dict[str, dict[str, None]] = {}
+    places_by_package: dict[str, dict[str, None]] = {}
     for source in sources:
         draft = source.draft
         for text in (*draft.pip, *draft.own, *draft.conda):
-            found.setdefault(requirement_name(text.rpartition("::")[2]), {})[source.file] = None
-        for name, asked in draft.available.items():
-            for text in filter(is_requirement, asked):
-                found.setdefault(requirement_name(text), {})[f"the {name} of {source.file}"] = None
-    return {name: tuple(places) for name, places in found.items()}
+            places_by_package.setdefault(requirement_name(text.rpartition("::")[2]), {})[source.file] = None
+        for name, requirements in draft.available.items():
+            for text in filter(is_requirement, requirements):
+                places_by_package.setdefault(requirement_name(text), {})[f"the {name} of {source.file}"] = None
+    return {name: tuple(places) for name, places in places_by_package.items()}
 
 
 def find_declaration(module: str, known: Mapping[str, Sequence[str]]) -> tuple[str, tuple[str, ...]] | None:
     """Give the package that a repository declares for a module, and where; None where it declares none."""
-    return next(((one, tuple(known[one])) for one in packages_of(module) if one in known), None)
+    return next(((package, tuple(known[package])) for package in packages_of(module) if package in known), None)

@@ -40,7 +40,7 @@ class Declaration(Struct, frozen=True):
         """What it asks for, in a few words; empty where that is nothing."""
         draft = self.draft
         requirements = [*(() if draft.project else draft.own), *draft.pip]
-        names = few([requirement_name(one.rpartition("::")[2]) for one in (*requirements, *draft.conda)], 6)
+        names = few([requirement_name(text.rpartition("::")[2]) for text in (*requirements, *draft.conda)], 6)
         counts = (
             (len(requirements), "requirement"),
             (len(draft.conda), "match spec"),
@@ -51,40 +51,42 @@ class Declaration(Struct, frozen=True):
         parts = [
             f"the project with {plural(len(draft.own), 'requirement')}" if draft.project else "",
             *(plural(count, word) for count, word in counts if count),
-            *(f"Python {one}" for one in (draft.python, draft.requires_python) if one),
+            *(f"Python {version}" for version in (draft.python, draft.requires_python) if version),
             f"CUDA {', '.join(draft.cuda or draft.cuda_bounds)}" if draft.cuda or draft.cuda_bounds else "",
         ]
         return ", ".join(filter(None, parts)) + (f" ({names})" if names else "")
 
 
 class Contradiction(Struct, frozen=True):
-    """The words of several files that can't all hold. `option` is what decides it for one of them, `about` the package
+    """The claims of several files that can't all hold. `option` is what decides it for one of them, `about` the package
     or the key."""
 
     about: str
-    said: Mapping[str, str]
+    claims: Mapping[str, str]
     option: str = "--prefer"
 
 
 def join(sources: Iterable[Declaration], prefer: Sequence[str]) -> Draft:
     """Join what several files ask for. Where they contradict each other in a package, the first of the preferred files
     counts."""
-    drafts = _without_one_another({one.file: one.draft for one in sources})
+    drafts = _without_one_another({source.file: source.draft for source in sources})
     against: dict[tuple[str, str], list[Contradiction]] = {}
-    for found in contradictions(drafts):
-        chosen = next((one for one in prefer if one in found.said), None)
-        if found.option == "--prefer" and chosen is not None:
-            for file in sorted(found.said.keys() - {chosen}):
-                against.setdefault((file, chosen), []).append(found)
-    for (file, chosen), several in against.items():
-        of_torch = any(one.about == "torch" for one in several)
-        if len(several) > (_MOST_WITH_TORCH if of_torch else _MOST):
-            why = f"it contradicts {chosen} in {len(several)} packages, so it's for an environment of its own"
+    for contradiction in contradictions(drafts):
+        chosen = next((file for file in prefer if file in contradiction.claims), None)
+        if contradiction.option == "--prefer" and chosen is not None:
+            for file in sorted(contradiction.claims.keys() - {chosen}):
+                against.setdefault((file, chosen), []).append(contradiction)
+    for (file, chosen), contradicting in against.items():
+        of_torch = any(contradiction.about == "torch" for contradiction in contradicting)
+        if len(contradicting) > (_MOST_WITH_TORCH if of_torch else _MOST):
+            why = f"it contradicts {chosen} in {len(contradicting)} packages, so it's for an environment of its own"
             notes = (*drafts[file].notes, Note(f"the packages of {file} are left out: {why}"))
             drafts[file] = replace(drafts[file], pip=(), own=(), constraints=(), conda=(), project=None, notes=notes)
             continue
-        for found in several:
-            drafts[file] = without(drafts[file], found.about, f"{chosen} has {found.said[chosen]}", file)
+        for contradiction in contradicting:
+            drafts[file] = without(
+                drafts[file], contradiction.about, f"{chosen} has {contradiction.claims[chosen]}", file
+            )
     gathered = Gathered()
     for file, draft in drafts.items():
         gathered.take(draft, file)
@@ -94,58 +96,62 @@ def join(sources: Iterable[Declaration], prefer: Sequence[str]) -> Draft:
 def _without_one_another(drafts: Mapping[str, Draft]) -> dict[str, Draft]:
     """Return the drafts without their requirements on projects among them, which no index is asked for: what those
     ask for counts, with the extras that others ask of them."""
-    found = dict(drafts)
+    joined = dict(drafts)
     homes = {canonical_name(draft.name): file for file, draft in reversed([*drafts.items()]) if draft.name}
     for file, draft in drafts.items():
         for parsed in map(parse_requirement, (*draft.pip, *draft.own)):
             name = canonical_name(parsed.name)
             home = homes.get(name, file)
             if home != file and not parsed.url:
-                found[file] = without(found[file], name, f"it's the project of {home}", file)
-                found[home] = with_extras(found[home], sorted(parsed.extras))
-    return found
+                joined[file] = without(joined[file], name, f"it's the project of {home}", file)
+                joined[home] = with_extras(joined[home], sorted(parsed.extras))
+    return joined
 
 
 def with_extras(draft: Draft, extras: Iterable[str]) -> Draft:
     """Return the draft of a project with the requirements of these extras; one that it doesn't have becomes a note."""
     for extra in extras:
-        key = next((one for one in draft.available if canonical_name(one) == canonical_name(f"extra {extra}")), None)
+        key = next((name for name in draft.available if canonical_name(name) == canonical_name(f"extra {extra}")), None)
         if key is None:
             draft = replace(draft, notes=(*draft.notes, Note(f"the project has no extra {extra}")))
             continue
         project = draft.project and (draft.project[0], tuple(dict.fromkeys((*draft.project[1], extra))))
-        lines = [one for one in draft.available[key] if is_requirement(one)]
-        itself = [one for one in lines if requirement_name(one) == canonical_name(draft.name or "")]
-        own = (*draft.own, *(one for one in lines if one not in itself))
-        left = {name: one for name, one in draft.available.items() if name != key}
+        lines = [line for line in draft.available[key] if is_requirement(line)]
+        itself = [line for line in lines if requirement_name(line) == canonical_name(draft.name or "")]
+        own = (*draft.own, *(line for line in lines if line not in itself))
+        left = {name: requirements for name, requirements in draft.available.items() if name != key}
         draft = replace(draft, own=own, project=project, available=left)
-        draft = with_extras(draft, sorted({one for text in itself for one in parse_requirement(text).extras}))
+        draft = with_extras(
+            draft, sorted({requested for text in itself for requested in parse_requirement(text).extras})
+        )
     return draft
 
 
 def contradictions(drafts: Mapping[str, Draft]) -> Iterator[Contradiction]:
     """Find what files contradict each other in."""
-    pythons = {file: one for file, draft in drafts.items() if (one := draft.python or draft.requires_python)}
-    bounds = (one if one.startswith(tuple("<>=!~")) else f"=={one}.*" for one in pythons.values())
+    pythons = {file: python for file, draft in drafts.items() if (python := draft.python or draft.requires_python)}
+    bounds = (python if python.startswith(tuple("<>=!~")) else f"=={python}.*" for python in pythons.values())
     if not _can_hold(bounds):
         yield Contradiction("Python", pythons, "--python")
-    cudas = {file: one for file, draft in drafts.items() if (one := _cuda(draft) or ",".join(draft.cuda_bounds))}
-    named = {one for one in map(_cuda, drafts.values()) if one}
-    of_cuda = [one for draft in drafts.values() for one in draft.cuda_bounds]
+    cudas = {file: cuda for file, draft in drafts.items() if (cuda := _cuda(draft) or ",".join(draft.cuda_bounds))}
+    named = {cuda for cuda in map(_cuda, drafts.values()) if cuda}
+    of_cuda = [bound for draft in drafts.values() for bound in draft.cuda_bounds]
     if len(named) > 1 or not (within(of_cuda, named) if named else candidates(of_cuda, "linux-64")):
         yield Contradiction("CUDA", cudas, "--cuda")
-    asked: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
+    bounds_by_name: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
     for file, draft in drafts.items():
         for name, marker, bound, text in _asks(draft):
-            known = asked.setdefault((name, marker), {}).get(file)
-            asked[name, marker][file] = (f"{known[0]},{bound}".strip(","), known[1]) if known else (bound, text)
-    for (name, _), said in asked.items():
-        if not _can_hold(bound for bound, _ in said.values()):
-            yield Contradiction(name, {file: text for file, (_, text) in said.items()})
+            known = bounds_by_name.setdefault((name, marker), {}).get(file)
+            bounds_by_name[name, marker][file] = (
+                (f"{known[0]},{bound}".strip(","), known[1]) if known else (bound, text)
+            )
+    for (name, _), bounds_by_file in bounds_by_name.items():
+        if not _can_hold(bound for bound, _ in bounds_by_file.values()):
+            yield Contradiction(name, {file: text for file, (_, text) in bounds_by_file.items()})
 
 
 def _cuda(draft: Draft) -> str | None:
-    return next((one for one in draft.cuda if one != "cpu"), None)
+    return next((version for version in draft.cuda if version != "cpu"), None)
 
 
 def _asks(draft: Draft) -> Iterator[tuple[str, str, str, str]]:
@@ -162,14 +168,14 @@ def _asks(draft: Draft) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _can_hold(bounds: Iterable[str]) -> bool:
-    """Say whether one version satisfies all bounds. One that PEP 440 can't read is taken to agree; a URL agrees with
+    """Return whether one version satisfies all bounds. One that PEP 440 can't read is taken to agree; a URL agrees with
     itself and with every version."""
-    given = [one.replace(" ", "") for one in bounds if one]
-    urls = {one for one in given if "://" in one}
+    given = [bound.replace(" ", "") for bound in bounds if bound]
+    urls = {bound for bound in given if "://" in bound}
     readable = []
-    for one in set(given) - urls:
+    for bound in set(given) - urls:
         try:
-            readable.append(str(parse_specifier(one)))
+            readable.append(str(parse_specifier(bound)))
         except ValueError:
             continue
     return len(urls) < 2 and is_satisfiable(",".join(sorted(readable)))
@@ -179,11 +185,11 @@ def without(draft: Draft, package: str, why: str, file: str) -> Draft:
     """Return a draft without what it asks of a package. The spec can't name a project that asks for it: its
     requirements are listed then."""
     pip, own, constraints, conda = (
-        tuple(one for one in several if requirement_name(one.rpartition("::")[2]) != package)
-        for several in (draft.pip, draft.own, draft.constraints, draft.conda)
+        tuple(text for text in texts if requirement_name(text.rpartition("::")[2]) != package)
+        for texts in (draft.pip, draft.own, draft.constraints, draft.conda)
     )
     left = {*pip, *own, *constraints, *conda}
-    gone = [one for one in (*draft.pip, *draft.own, *draft.constraints, *draft.conda) if one not in left]
-    notes = (*draft.notes, *(Note(f"{one} of {file} is left out: {why}") for one in gone))
+    gone = [text for text in (*draft.pip, *draft.own, *draft.constraints, *draft.conda) if text not in left]
+    notes = (*draft.notes, *(Note(f"{text} of {file} is left out: {why}") for text in gone))
     project = draft.project if own == draft.own else None
     return replace(draft, pip=pip, own=own, constraints=constraints, conda=conda, notes=notes, project=project)

@@ -40,7 +40,7 @@ class Platform(Struct, frozen=True):
     system: Mapping[str, str] = field(default_factory=dict)
 
     def is_selected_by(self, selector: str) -> bool:
-        """Say whether `[target.SELECTOR]` holds on it."""
+        """Return whether `[target.SELECTOR]` holds on it."""
         family = _FAMILIES[self.subdir.partition("-")[0]]
         return selector in (self.subdir, *family) or fnmatchcase(self.name, selector)
 
@@ -50,56 +50,56 @@ class Platform(Struct, frozen=True):
 
 def platforms(workspace: Mapping[str, Any], gathered: Gathered, place: Place) -> tuple[Platform, ...]:
     """Read a workspace's platforms; what no target can be becomes a note. Raises Malformed."""
-    found = []
-    for one in sequence(workspace.get("platforms"), "platforms"):
-        entry = one if isinstance(one, dict) else {"platform": one}
+    supported = []
+    for platform in sequence(workspace.get("platforms"), "platforms"):
+        entry = platform if isinstance(platform, dict) else {"platform": platform}
         subdir = string(entry.get("platform", entry.get("name")), "a platform")
         if subdir not in PLATFORMS:
             gathered.note(f"the platform {subdir} is left out: envspec has {', '.join(PLATFORMS)}", place)
             continue
-        said = {key: one for key, one in table(entry, "a platform").items() if key not in ("name", "platform")}
-        name = optional(entry.get("name"), "name") or default_name(subdir, said)
-        found.append(Platform(name, subdir, requirements(said, f"the platform {name}", gathered, place)))
-    return tuple(found)
+        system = {key: value for key, value in table(entry, "a platform").items() if key not in ("name", "platform")}
+        name = optional(entry.get("name"), "name") or default_name(subdir, system)
+        supported.append(Platform(name, subdir, requirements(system, f"the platform {name}", gathered, place)))
+    return tuple(supported)
 
 
-def default_name(subdir: str, said: Mapping[str, Any]) -> str:
+def default_name(subdir: str, system: Mapping[str, Any]) -> str:
     """Return the name that pixi gives a platform without one."""
     words = [subdir]
     for key in ("cuda", "archspec", "glibc", "linux", "macos", "osx", "windows"):
-        if isinstance(said.get(key), str):
-            words += [key.replace("osx", "macos"), re.sub(r"[^A-Za-z0-9]+", "-", said[key])]
+        if isinstance(system.get(key), str):
+            words += [key.replace("osx", "macos"), re.sub(r"[^A-Za-z0-9]+", "-", system[key])]
     return "-".join(words)
 
 
-def requirements(said: Mapping[str, Any], what: str, gathered: Gathered, place: Place) -> dict[str, str]:
+def requirements(system: Mapping[str, Any], what: str, gathered: Gathered, place: Place) -> dict[str, str]:
     """Read what machines have: the keys of a platform, or a table `[system-requirements]`."""
-    found = {}
-    for key, one in said.items():
-        given = one if isinstance(one, dict) else {}
+    machine = {}
+    for key, value in system.items():
+        given = value if isinstance(value, dict) else {}
         if key == "cuda":
-            found["cuda"] = string(given.get("driver", None if given else one), "cuda")
+            machine["cuda"] = string(given.get("driver", None if given else value), "cuda")
             if "arch" in given:
-                found["capability"] = string(given["arch"], "arch")
+                machine["capability"] = string(given["arch"], "arch")
         elif key in ("glibc", "libc") and given.get("family", "glibc") == "glibc":
-            found["glibc"] = string(given.get("version", None if given else one), key)
-        elif key == "archspec" and isinstance(one, str) and one in _CPU:
-            found["cpu"] = _CPU[one]
+            machine["glibc"] = string(given.get("version", None if given else value), key)
+        elif key == "archspec" and isinstance(value, str) and value in _CPU:
+            machine["cpu"] = _CPU[value]
         else:
             gathered.note(f"{what}: {key} is left out: a target has no such key", place)
-    return found
+    return machine
 
 
 def of_features(features: Sequence[Mapping[str, Any]], known: Sequence[Platform]) -> tuple[Platform, ...]:
     """Return the platforms of an environment: those that each of its features has."""
-    found = tuple(known)
+    common = tuple(known)
     for feature in features:
         if "platforms" in feature:
-            names = {string(one, "a platform") for one in sequence(feature["platforms"], "platforms")}
+            names = {string(name, "a platform") for name in sequence(feature["platforms"], "platforms")}
             # a subdir's name means each of its platforms, unless one has that very name
-            aliases = names - {one.name for one in known}
-            found = tuple(one for one in found if one.name in names or one.subdir in aliases)
-    return found
+            aliases = names - {platform.name for platform in known}
+            common = tuple(platform for platform in common if platform.name in names or platform.subdir in aliases)
+    return common
 
 
 # The requirements of pixi's features: conda and PyPI dependencies, and the options of PyPI's.
@@ -118,25 +118,25 @@ def feature(data: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
 def channels(data: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
     """Read the channels of a workspace or of a feature."""
     for channel in sequence(data.get("channels"), "channels"):
-        one = table(channel, "a channel") if isinstance(channel, dict) else {"channel": channel}
-        name = string(one.get("channel"), "a channel")
+        channel_table = table(channel, "a channel") if isinstance(channel, dict) else {"channel": channel}
+        name = string(channel_table.get("channel"), "a channel")
         gathered.channel(name, place)
-        if "priority" in one:
+        if "priority" in channel_table:
             gathered.note(f"the priority of {name} is left out: a spec's channels count in their order", place)
 
 
 def dependencies(data: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
     """Read the tables of dependencies."""
     for name, value in table(data.get("dependencies"), "dependencies").items():
-        one = value if isinstance(value, dict) else {"version": value}
-        if {"git", "path", "url"} & one.keys():
+        dependency_table = value if isinstance(value, dict) else {"version": value}
+        if {"git", "path", "url"} & dependency_table.keys():
             gathered.note(f"{name} is left out: it is built from a source, and a spec takes channels' packages", place)
             continue
-        version = optional(one.get("version"), "version") or "*"
-        channel = optional(one.get("channel"), "channel")
+        version = optional(dependency_table.get("version"), "version") or "*"
+        channel = optional(dependency_table.get("channel"), "channel")
         text = name if version == "*" else f"{name} {_conda(version)}"
         match_spec(f"{channel}::{text}" if channel else text, gathered, place)
-        for key in one:
+        for key in dependency_table:
             if key not in ("version", "channel"):
                 gathered.note(f"{name}: {key} is left out", place)
     for name, value in table(data.get("pypi-dependencies"), "pypi-dependencies").items():
@@ -146,9 +146,9 @@ def dependencies(data: Mapping[str, Any], gathered: Gathered, place: Place) -> N
             if has_project(own[0]) and (gathered.project is None or Path(gathered.project[0]) == own[0]):
                 gathered.project = (str(own[0]), own[1])
                 continue
-        if (found := dependency(name, value, gathered, place)) is None:
+        if (requirement := dependency(name, value, gathered, place)) is None:
             continue
-        gathered.requirement(found, place)
+        gathered.requirement(requirement, place)
         if isinstance(value, dict) and "index" in value:
             index = gathered.index(string(value["index"], "index"), place)
             if index:
@@ -168,15 +168,15 @@ def _options(options: Mapping[str, Any], gathered: Gathered, place: Place) -> No
             for url in strings(value, key):
                 gathered.index(url, place)
         elif key == "find-links":
-            for one in sequence(value, key):
-                link = one.get("url", one.get("path", "")) if isinstance(one, dict) else one
+            for link_value in sequence(value, key):
+                link = link_value.get("url", link_value.get("path", "")) if isinstance(link_value, dict) else link_value
                 gathered.flat_index(string(link, key), place)
         elif key == "no-build-isolation" and isinstance(value, list):
             gathered.unisolated.update(dict.fromkeys(strings(value, key)))
         elif key == "dependency-overrides":
             for name, bound in table(value, key).items():
-                if (found := dependency(name, bound, gathered, place)) is not None:
-                    gathered.override(found, place)
+                if (override := dependency(name, bound, gathered, place)) is not None:
+                    gathered.override(override, place)
         elif key != "no-build" or value is not True:  # a spec's own way
             gathered.note(f"pypi-options.{key} is left out: a spec has no such key", place)
 
@@ -208,9 +208,9 @@ def read(text: str, data: Mapping[str, Any], path: Path, gathered: Gathered) -> 
     workspace = table(data.get("workspace", data.get("project")), "workspace")
     gathered.description = gathered.description or optional(workspace.get("description"), "description")
     gathered.exclude_newer = gathered.exclude_newer or optional(workspace.get("exclude-newer"), "exclude-newer")
-    for said in workspace:
-        if said not in _OF_WORKSPACES:
-            gathered.note(f"workspace.{said} is left out: a spec has no such key", place)
+    for key in workspace:
+        if key not in _OF_WORKSPACES:
+            gathered.note(f"workspace.{key} is left out: a spec has no such key", place)
     channels(workspace, gathered, place)
     known = platforms(workspace, gathered, place)
     environments = _environments(data, text.startswith(MARK), gathered, place)
@@ -223,10 +223,10 @@ def read(text: str, data: Mapping[str, Any], path: Path, gathered: Gathered) -> 
         _note_activation(table(selected.get("activation"), "activation"), gathered, place)
     if data.get("tasks"):
         gathered.note("the tasks are left out: a spec has none", place)
-    if len(environments) > 1 or any(one.system for one in known):
+    if len(environments) > 1 or any(platform.system for platform in known):
         _targets(environments, known, gathered, place)
         return
-    gathered.platforms.update(dict.fromkeys(one.subdir for one in known))
+    gathered.platforms.update(dict.fromkeys(platform.subdir for platform in known))
     for environment in environments:
         for part in environment.features:
             feature(part, gathered, place)
@@ -252,10 +252,12 @@ def _system(part: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _note_target_parts(part: Mapping[str, Any], known: Sequence[Platform], gathered: Gathered, place: Place) -> None:
     for name, selected in table(part.get("target"), "target").items():
-        asked = [
-            one for key in ("dependencies", "pypi-dependencies") for one in table(table(selected, name).get(key), key)
+        names = [
+            package
+            for key in ("dependencies", "pypi-dependencies")
+            for package in table(table(selected, name).get(key), key)
         ]
-        gathered.note(f"the target {name} is left out: {', '.join(asked) or 'it asks for nothing'}", place)
+        gathered.note(f"the target {name} is left out: {', '.join(names) or 'it asks for nothing'}", place)
 
 
 def _environments(
@@ -267,37 +269,39 @@ def _environments(
         for key in (*_ASKS, "pypi-options", "system-requirements", "target", "constraints")
         if key in data
     }
-    features = {name: table(one, name) for name, one in table(data.get("feature"), "feature").items()}
+    features = {name: table(value, name) for name, value in table(data.get("feature"), "feature").items()}
     for feature_table in features.values():
         for part in (feature_table, *_target_tables(feature_table)):
             _note_activation(table(part.get("activation"), "activation"), gathered, place)
-    said = dict(table(data.get("environments"), "environments"))
-    said.setdefault("default", [])
+    environments = dict(table(data.get("environments"), "environments"))
+    environments.setdefault("default", [])
     used: set[str] = set()
-    found = []
-    for name, value in said.items():
+    listed = []
+    for name, value in environments.items():
         given = value if isinstance(value, dict) else {"features": value}
         names = strings(given.get("features"), f"the features of {name}")
         used.update(names)
         if is_export:
             # an export's pins: `lock` chooses anew
-            names = tuple(one for one in names if one != "pins" and not one.endswith("-pins"))
-        for one in names:
-            if one not in features:
-                gathered.note(f"the environment {name} has no feature {one}: there is none", place)
+            names = tuple(
+                feature_name for feature_name in names if feature_name != "pins" and not feature_name.endswith("-pins")
+            )
+        for feature_name in names:
+            if feature_name not in features:
+                gathered.note(f"the environment {name} has no feature {feature_name}: there is none", place)
         inline = {
-            key: one for key, one in given.items() if key not in ("features", "solve-group", "no-default-feature")
+            key: entry for key, entry in given.items() if key not in ("features", "solve-group", "no-default-feature")
         }
-        parts = (own, *(features[one] for one in names if one in features), inline)
+        parts = (own, *(features[feature_name] for feature_name in names if feature_name in features), inline)
         environment = _Environment(name, parts[1:] if given.get("no-default-feature") is True else parts)
         if name != "default" or any(map(_asks, environment.features)):
-            found.append(environment)
+            listed.append(environment)
     if is_export:
         gathered.note("the lock's pins are left out: `envspec lock` chooses anew", place)
     for name in features.keys() - used:
-        asked = [one for key in _ASKS for one in table(features[name].get(key), key)]
-        gathered.note(f"the feature {name} is left out, since no environment has it: {', '.join(asked)}", place)
-    return tuple(found)
+        packages = [package for key in _ASKS for package in table(features[name].get(key), key)]
+        gathered.note(f"the feature {name} is left out, since no environment has it: {', '.join(packages)}", place)
+    return tuple(listed)
 
 
 _Asked = TypeVar("_Asked")
@@ -305,84 +309,84 @@ _ASKS = ("dependencies", "pypi-dependencies")
 
 
 def _asks(part: Mapping[str, Any]) -> bool:
-    return any(table(one.get(key), key) for one in (part, *_target_tables(part)) for key in _ASKS)
+    return any(table(section.get(key), key) for section in (part, *_target_tables(part)) for key in _ASKS)
 
 
 def _target_tables(part: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [table(one, name) for name, one in table(part.get("target"), "target").items()]
+    return [table(target_table, name) for name, target_table in table(part.get("target"), "target").items()]
 
 
 def _targets(environments: Iterable[_Environment], known: Sequence[Platform], gathered: Gathered, place: Place) -> None:
-    found: list[tuple[NewTarget, Gathered]] = []
+    targets: list[tuple[NewTarget, Gathered]] = []
     for environment in environments:
         of = of_features(environment.features, known)
         for platform in of:
-            asked = gathered.beside()
+            target_gathered = gathered.beside()
             for part in environment.features:
                 platform = platform.with_system(requirements(_system(part), environment.name, gathered, place))
-                feature(part, asked, place)
+                feature(part, target_gathered, place)
                 for selector, selected in table(part.get("target"), "target").items():
                     if platform.is_selected_by(selector):
-                        dependencies(table(selected, selector), asked, place)
-            several = len({one.subdir for one in of}) < len(of)
-            named = f"{environment.name}-{platform.name if several else platform.subdir}"
+                        dependencies(table(selected, selector), target_gathered, place)
+            is_shared = len({platform.subdir for platform in of}) < len(of)
+            named = f"{environment.name}-{platform.name if is_shared else platform.subdir}"
             name = environment.name if len(of) == 1 else named
-            found.append((_target(name, platform, asked, place), asked))
+            targets.append((_target(name, platform, target_gathered, place), target_gathered))
         if not of:
             gathered.note(f"the environment {environment.name} is left out: it has no platform of envspec's", place)
-    _join([one for _, one in found], gathered, place)
-    pip = _common([list(one.pip.items()) for _, one in found])
-    conda = _common([list(one.conda) for _, one in found])
+    _join([target_gathered for _, target_gathered in targets], gathered, place)
+    pip = _common([list(target_gathered.pip.items()) for _, target_gathered in targets])
+    conda = _common([list(target_gathered.conda) for _, target_gathered in targets])
     gathered.pip.update(pip)
     gathered.conda.update(dict.fromkeys(conda))
     gathered.targets = tuple(
         replace(
             target,
-            pip=tuple(text for key, text in asked.pip.items() if (key, text) not in pip),
-            conda=tuple(one for one in asked.conda if one not in conda),
+            pip=tuple(text for key, text in target_gathered.pip.items() if (key, text) not in pip),
+            conda=tuple(conda_spec for conda_spec in target_gathered.conda if conda_spec not in conda),
         )
-        for target, asked in found
+        for target, target_gathered in targets
     )
 
 
-def _target(name: str, platform: Platform, asked: Gathered, place: Place) -> NewTarget:
-    said = platform.system
-    asked.cuda_of_machines = said.get("cuda")
-    named, bounds = asked.settled_cuda()
+def _target(name: str, platform: Platform, gathered: Gathered, place: Place) -> NewTarget:
+    system = platform.system
+    gathered.cuda_of_machines = system.get("cuda")
+    named, bounds = gathered.settled_cuda()
     cuda = next(iter(named or (candidates(bounds, platform.subdir) if bounds else ())), None)
-    capability = said.get("capability")
+    capability = system.get("capability")
     return NewTarget(
         name,
         platform.subdir,
         cuda,
         (f"sm_{capability.replace('.', '')}",) if capability and cuda else (),
-        glibc=said.get("glibc"),
-        cpu=said.get("cpu"),
+        glibc=system.get("glibc"),
+        cpu=system.get("cpu"),
     )
 
 
 def _common(each: Sequence[Sequence[_Asked]]) -> tuple[_Asked, ...]:
     """Return what all have, in the first's order."""
-    return tuple(one for one in (each[0] if each else ()) if all(one in others for others in each))
+    return tuple(text for text in (each[0] if each else ()) if all(text in texts for texts in each))
 
 
 def _join(each: Sequence[Gathered], gathered: Gathered, place: Place) -> None:
     """Take what a spec says once of what the targets say."""
-    pythons = dict.fromkeys(one.python for one in each if one.python)
+    pythons = dict.fromkeys(target_gathered.python for target_gathered in each if target_gathered.python)
     if len(pythons) > 1:
         gathered.note(f"Python {', '.join(pythons)}: a spec has one, and this one the first", place)
-    for one in each:
-        gathered.python = gathered.python or one.python
-        gathered.requires(one.requires_python, place)
-        for key, text in one.overrides.items():
+    for target_gathered in each:
+        gathered.python = gathered.python or target_gathered.python
+        gathered.requires(target_gathered.requires_python, place)
+        for key, text in target_gathered.overrides.items():
             if gathered.overrides.setdefault(key, text) != text:
                 gathered.note(
                     f"the override {text!r} is left out: another environment has {gathered.overrides[key]!r}", place
                 )
-        for name, index in one.sources.items():
+        for name, index in target_gathered.sources.items():
             if gathered.sources.setdefault(name, index) != index:
                 gathered.note(
                     f"{name} of {index} is left out: another environment has it of {gathered.sources[name]}", place
                 )
-        gathered.unisolated.update(one.unisolated)
-        gathered.project = gathered.project or one.project
+        gathered.unisolated.update(target_gathered.unisolated)
+        gathered.project = gathered.project or target_gathered.project

@@ -62,9 +62,9 @@ def read_prefix(prefix: Path) -> Draft:
     _python(prefix, folders, gathered)
     if len(folders) > 1:
         gathered.note(f"{len(folders)} Pythons: {folders[-1].parent.name} is read", place)
-    found = [one for one in _dists(folders[-1:], gathered) if one.installer != "conda" and one.name not in by_conda]
-    asked = _roots(found)
-    for dist in sorted(asked, key=lambda one: one.name):
+    dists = [dist for dist in _dists(folders[-1:], gathered) if dist.installer != "conda" and dist.name not in by_conda]
+    roots = _roots(dists)
+    for dist in sorted(roots, key=lambda dist: dist.name):
         if dist.source is None:
             gathered.requirement(f"{dist.name}=={dist.version}", place)
         else:
@@ -72,7 +72,7 @@ def read_prefix(prefix: Path) -> Draft:
                 _source(dist, gathered, place)
             except Malformed as error:
                 gathered.note(f"{dist.name} is left out: {error} in its direct_url.json", place)
-    for dist in found:
+    for dist in dists:
         if dist.name == "torch" and (label := _LABEL.search(dist.version)):
             gathered.build_of(label[0][1:])
     return gathered.draft()
@@ -80,33 +80,33 @@ def read_prefix(prefix: Path) -> Draft:
 
 def _python(prefix: Path, folders: Iterable[Path], gathered: Gathered) -> None:
     config = _text(prefix / "pyvenv.cfg") or ""
-    said = re.search(r"^version(?:_info)?\s*=\s*(3\.[0-9]+)", config, re.MULTILINE)
-    named = [one.parent.name.removeprefix("python") for one in folders if one.parent.name.startswith("python")]
-    if said or named:
-        gathered.python = said[1] if said else named[-1]
+    match = re.search(r"^version(?:_info)?\s*=\s*(3\.[0-9]+)", config, re.MULTILINE)
+    named = [folder.parent.name.removeprefix("python") for folder in folders if folder.parent.name.startswith("python")]
+    if match or named:
+        gathered.python = match[1] if match else named[-1]
 
 
-def _roots(found: Iterable[_Dist]) -> list[_Dist]:
+def _roots(dists: Iterable[_Dist]) -> list[_Dist]:
     """List what nothing else requires, and what was asked for by name where installers say so."""
-    found = [one for one in found if one.name not in _HELPERS]
+    dists = [dist for dist in dists if dist.name not in _HELPERS]
     # what a folder of this machine needs is asked for in its place: no spec can name it
-    required = {name for one in found for name in one.requires if name != one.name and not one.is_local}
+    required = {name for dist in dists for name in dist.requires if name != dist.name and not dist.is_local}
     # whoever installs a whole lock asks for everything by name: such marks say nothing
-    marked = not all(one.requested for one in found)
-    return [one for one in found if one.name not in required or (marked and one.requested)]
+    marked = not all(dist.requested for dist in dists)
+    return [dist for dist in dists if dist.name not in required or (marked and dist.requested)]
 
 
 def _dists(folders: Iterable[Path], gathered: Gathered) -> Iterator[_Dist]:
     seen: set[str] = set()
-    for dist in distributions(path=[str(one) for one in folders]):
+    for dist in distributions(path=[str(folder) for folder in folders]):
         try:
-            one = _dist(dist)
+            read_dist = _dist(dist)
         except (Unreadable, Malformed, UnicodeDecodeError, OSError) as error:
             gathered.note(f"a package's records can't be read: {error}")
             continue
-        if one.name not in seen:
-            seen.add(one.name)
-            yield one
+        if read_dist.name not in seen:
+            seen.add(read_dist.name)
+            yield read_dist
 
 
 def _dist(dist: Distribution) -> _Dist:
@@ -146,16 +146,16 @@ def _source(dist: _Dist, gathered: Gathered, place: Place) -> None:
 def _conda(folder: Path, gathered: Gathered) -> frozenset[str]:
     """Take what was asked of conda; gives the names of the packages that conda installed."""
     place = Place(str(folder / "history"))
-    asked: dict[str, str] = {}
+    requested: dict[str, str] = {}
     for kind, listed in _HISTORY.findall(_text(folder / "history") or ""):
         for text in _parse_list(listed):
             name = conda_name(text)
-            asked.pop(name, None)
+            requested.pop(name, None)
             if kind == "update":
                 channel, separator, _ = text.rpartition("::")
                 # without a bracket's other keys: a spec's match specs have a version and a build
                 bracket = f"{channel}{separator}{name} {version_and_build(text)[0]}".strip()
-                asked[name] = bracket if "[" in text else text
+                requested[name] = bracket if "[" in text else text
     names: set[str] = set()
     needed: set[str] = set()
     versions: dict[str, str] = {}
@@ -172,7 +172,7 @@ def _conda(folder: Path, gathered: Gathered) -> frozenset[str]:
         versions[name] = version
         if url:
             gathered.channels[channel_name(url).partition("/")[0]] = None
-    for text in asked.values() or [f"{name} =={versions[name]}" for name in sorted(names - needed)]:
+    for text in requested.values() or [f"{name} =={versions[name]}" for name in sorted(names - needed)]:
         match_spec(text, gathered, place)
     if "python" in versions:
         gathered.python = ".".join(versions["python"].split(".")[:2])
@@ -184,10 +184,10 @@ def _conda(folder: Path, gathered: Gathered) -> frozenset[str]:
 def _parse_list(text: str) -> list[str]:
     """Read a list of conda's history, which is Python's."""
     try:
-        found = ast.literal_eval(text)
+        value = ast.literal_eval(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return []
-    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+    return [element for element in value if isinstance(element, str)] if isinstance(value, list) else []
 
 
 def _text(path: Path) -> str | None:

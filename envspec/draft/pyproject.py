@@ -77,57 +77,57 @@ def _project(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: Requi
     gathered.name = gathered.name or optional(project.get("name"), "name")
     gathered.requires(optional(project.get("requires-python"), "requires-python"), place)
     own_extras = table(project.get("optional-dependencies"), "optional-dependencies")
-    extras = {canonical_name(name): strings(asked, name) for name, asked in own_extras.items()}
+    extras = {canonical_name(name): strings(requirements, name) for name, requirements in own_extras.items()}
     own_name = canonical_name(optional(project.get("name"), "name") or "")
     _own(strings(project.get("dependencies"), "dependencies"), own_name, extras, gathered, place)
     dynamic = strings(project.get("dynamic"), "dynamic")
     if "dependencies" in dynamic:
         lists = _dynamic_lists(data, path)
-        for one in lists:
-            pip.file(one)
+        for list_path in lists:
+            pip.file(list_path)
         if not (gathered.own or lists):
             raise Malformed("its dependencies are dynamic: only a build tells them; begin with its requirements.txt")
         gathered.note("the dependencies are dynamic, so the spec lists them and doesn't name the project", place)
     elif twice := [name for name, count in Counter(map(canonical_name, own_extras)).items() if count > 1]:
-        several = f"more than one extra is called {', '.join(twice)}, and uv builds no such project"
-        gathered.note(f"{several}, so the spec lists its requirements and doesn't name the project", place)
+        problem = f"more than one extra is called {', '.join(twice)}, and uv builds no such project"
+        gathered.note(f"{problem}, so the spec lists its requirements and doesn't name the project", place)
     else:
         gathered.project = gathered.project or (str(path.parent), ())
     for key, kind in (("optional-dependencies", "extra"), ("dependency-groups", "group")):
         listed = table((project if kind == "extra" else data).get(key), key)
-        for name, asked in listed.items():
+        for name, requirements in listed.items():
             taken = gathered.project[1] if gathered.project else ()
             if kind == "group" or canonical_name(name) not in map(canonical_name, taken):
-                lines = [one for one in sequence(asked, name) if isinstance(one, str)]
+                lines = [line for line in sequence(requirements, name) if isinstance(line, str)]
                 gathered.extra(f"{kind} {name}", lines)
                 continue
-            _own(strings(asked, name), own_name, extras, gathered, place)
+            _own(strings(requirements, name), own_name, extras, gathered, place)
 
 
 def _dynamic_lists(data: Mapping[str, Any], path: Path) -> list[Path]:
     """List the files that setuptools reads the dependencies of a project from."""
-    found: Any = data
+    section: Any = data
     for key in ("tool", "setuptools", "dynamic", "dependencies"):
-        found = table(found.get(key), key)
-    files = found.get("file")
-    return [path.parent / one for one in ([files] if isinstance(files, str) else strings(files, "file"))]
+        section = table(section.get(key), key)
+    files = section.get("file")
+    return [path.parent / file for file in ([files] if isinstance(files, str) else strings(files, "file"))]
 
 
 def _own(
-    asked: Sequence[str], project: str, extras: dict[str, tuple[str, ...]], gathered: Gathered, place: Place
+    requirements: Sequence[str], project: str, extras: dict[str, tuple[str, ...]], gathered: Gathered, place: Place
 ) -> None:
     """Take what the project asks for. Where it names itself, what these extras of its own ask for is meant: no index
     is asked for the project."""
-    for one in asked:
-        parsed = parse_requirement(one) if is_requirement(one) else None
+    for line in requirements:
+        parsed = parse_requirement(line) if is_requirement(line) else None
         if parsed is None or canonical_name(parsed.name) != project:
-            gathered.requirement(one, place, gathered.own)
+            gathered.requirement(line, place, gathered.own)
             continue
         if parsed.marker:
-            gathered.note(f"the marker of {one!r} is left out: it names the project itself", place)
+            gathered.note(f"the marker of {line!r} is left out: it names the project itself", place)
         for extra in sorted(map(canonical_name, parsed.extras)):
             if extra not in extras:
-                gathered.note(f"{one!r} is left out: the project has no extra {extra}", place)
+                gathered.note(f"{line!r} is left out: the project has no extra {extra}", place)
                 continue
             more, extras[extra] = extras[extra], ()  # each is read once, also in a circle
             _own(more, project, extras, gathered, place)
@@ -139,11 +139,11 @@ def _uv(uv: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
             gathered.note(f"tool.uv.{key} is left out: {_UV_INSTEAD.get(key, 'a spec has no such key')}", place)
     names: dict[str, str | None] = {}
     indexes: dict[str, Mapping[str, Any]] = {}
-    for one in tables(uv.get("index"), "tool.uv.index"):
-        if name := optional(one.get("name"), "name"):
-            indexes[name] = one
-        if not name or not one.get("explicit"):
-            names[name or string(one.get("url"), "url")] = _uv_index(one, gathered, place)
+    for index_table in tables(uv.get("index"), "tool.uv.index"):
+        if name := optional(index_table.get("name"), "name"):
+            indexes[name] = index_table
+        if not name or not index_table.get("explicit"):
+            names[name or string(index_table.get("url"), "url")] = _uv_index(index_table, gathered, place)
     for key in ("index-url", "extra-index-url"):
         listed = uv.get(key)
         for url in [listed] if isinstance(listed, str) else strings(listed, key):
@@ -167,11 +167,11 @@ def _uv(uv: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
         gathered.note("tool.uv.pip is left out: it's about `uv pip` alone", place)
 
 
-def _uv_index(one: Mapping[str, Any], gathered: Gathered, place: Place) -> str | None:
-    url, name = string(one.get("url"), "url"), optional(one.get("name"), "name")
-    if one.get("format") == "flat":
+def _uv_index(index_table: Mapping[str, Any], gathered: Gathered, place: Place) -> str | None:
+    url, name = string(index_table.get("url"), "url"), optional(index_table.get("name"), "name")
+    if index_table.get("format") == "flat":
         return gathered.flat_index(url, place, name)
-    return gathered.index(url, place, name, first=one.get("default") is True)
+    return gathered.index(url, place, name, first=index_table.get("default") is True)
 
 
 def _uv_source(
@@ -183,21 +183,23 @@ def _uv_source(
     place: Place,
 ) -> None:
     """Take one entry of [tool.uv.sources]. An explicit index counts where a source names it."""
-    several = tables(source, name) if isinstance(source, list) else [table(source, name)]
-    for number, one in enumerate(several):
-        index = optional(one.get("index"), "index")
-        if kind := next((key for key in ("extra", "group") if one.get(key)), None):
-            gathered.note(f"{name}: its source is left out, since it holds for the {kind} {one[kind]} alone", place)
+    sources = tables(source, name) if isinstance(source, list) else [table(source, name)]
+    for number, source_table in enumerate(sources):
+        index = optional(source_table.get("index"), "index")
+        if kind := next((key for key in ("extra", "group") if source_table.get(key)), None):
+            gathered.note(
+                f"{name}: its source is left out, since it holds for the {kind} {source_table[kind]} alone", place
+            )
             if index is not None and index in indexes and index not in names:
                 _uv_index(indexes[index], gathered, place)
             continue
-        if "path" in one or one.get("workspace"):
+        if "path" in source_table or source_table.get("workspace"):
             keys = [key for key in gathered.own if key[0] == canonical_name(name)]
             extras = {extra for key in keys for extra in parse_requirement(gathered.own.pop(key)).extras}
-            dependency(name, {**one, "extras": sorted(extras)}, gathered, place)
+            dependency(name, {**source_table, "extras": sorted(extras)}, gathered, place)
             continue
         if index is None:
-            _uv_address(name, one, gathered, place)
+            _uv_address(name, source_table, gathered, place)
             continue
         if index not in indexes:
             raise Malformed(f"tool.uv.sources.{name} names the index {index!r}, which isn't in tool.uv.index")
@@ -206,10 +208,10 @@ def _uv_source(
         known = names[index]
         if known and (known != "pypi" or name.lower() not in _PYTORCH) and number == 0:
             gathered.sources[name] = known
-            if one.get("marker"):
-                gathered.note(f"{name}: the marker of its index is left out: {one['marker']}", place)
-    if len(several) > 1 and "index" in several[0] and name.lower() not in _PYTORCH:
-        gathered.note(f"{name} has {len(several)} sources: the first is taken", place)
+            if source_table.get("marker"):
+                gathered.note(f"{name}: the marker of its index is left out: {source_table['marker']}", place)
+    if len(sources) > 1 and "index" in sources[0] and name.lower() not in _PYTORCH:
+        gathered.note(f"{name} has {len(sources)} sources: the first is taken", place)
 
 
 def _uv_address(name: str, source: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
@@ -217,23 +219,27 @@ def _uv_address(name: str, source: Mapping[str, Any], gathered: Gathered, place:
 
     A marker of the source's own leaves the requirement as it is besides: it counts where the marker doesn't hold.
     """
-    asked = [
-        one for one in map(parse_requirement, gathered.own.values()) if canonical_name(one.name) == canonical_name(name)
+    requirements = [
+        requirement
+        for requirement in map(parse_requirement, gathered.own.values())
+        if canonical_name(requirement.name) == canonical_name(name)
     ]
     marker = optional(source.get("marker"), "marker")
-    found = dependency(name, {key: value for key, value in source.items() if key != "marker"}, gathered, place)
-    if found is None:
+    requirement_text = dependency(
+        name, {key: value for key, value in source.items() if key != "marker"}, gathered, place
+    )
+    if requirement_text is None:
         return
-    address = found.partition(" @ ")[2]
-    if not asked:
+    address = requirement_text.partition(" @ ")[2]
+    if not requirements:
         gathered.note(f"{name}: its source is left out, since only an extra or a group asks for it: {address}", place)
-    for one in asked:
-        extras = f"[{','.join(sorted(one.extras))}]" if one.extras else ""
-        where = all_of(str(one.marker or ""), marker)
+    for requirement in requirements:
+        extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
+        where = all_of(str(requirement.marker or ""), marker)
         if marker is None:
-            gathered.own.pop((canonical_name(one.name), str(one.marker or "")), None)
-            if one.specifier:
-                text = f"{name}: the bound {one.specifier} holds only where the spec names the project"
+            gathered.own.pop((canonical_name(requirement.name), str(requirement.marker or "")), None)
+            if requirement.specifier:
+                text = f"{name}: the bound {requirement.specifier} holds only where the spec names the project"
                 gathered.note(f"{text}, since it comes from a URL", place)
         gathered.requirement(f"{name}{extras} @ {address}{f' ; {where}' if where else ''}", place)
 
@@ -242,24 +248,26 @@ def _poetry(poetry: Mapping[str, Any], gathered: Gathered, place: Place) -> None
     gathered.description = gathered.description or optional(poetry.get("description"), "description")
     gathered.name = gathered.name or optional(poetry.get("name"), "name")
     names: dict[str, str | None] = {}
-    for one in tables(poetry.get("source"), "tool.poetry.source"):
-        name = string(one.get("name"), "name")
-        url = optional(one.get("url"), "url")
-        is_first = one.get("priority") in ("default", "primary") or one.get("default") is True
+    for source in tables(poetry.get("source"), "tool.poetry.source"):
+        name = string(source.get("name"), "name")
+        url = optional(source.get("url"), "url")
+        is_first = source.get("priority") in ("default", "primary") or source.get("default") is True
         names[name] = gathered.index(url, place, name, first=is_first) if url else "pypi"
     for name, value in table(poetry.get("dependencies"), "tool.poetry.dependencies").items():
         if name.lower() == "python":
             text = string(value, name)
             alternatives = [pep440(part.strip()) for part in re.split(r"\|\|?", text)]
-            specifier = specifier_of_alternatives([one for one in alternatives if one is not None])
+            specifier = specifier_of_alternatives(
+                [alternative for alternative in alternatives if alternative is not None]
+            )
             # a bound without a release says that there is none
             gathered.requires("<0" if specifier is None else specifier, place, text)
             continue
-        for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, dict) and one.get("optional"):
+        for constraint in value if isinstance(value, list) else [value]:
+            if isinstance(constraint, dict) and constraint.get("optional"):
                 gathered.note(f"{name} is left out: it's optional, for an extra", place)
             else:
-                _poetry_dependency(name, one, names, gathered, place)
+                _poetry_dependency(name, constraint, names, gathered, place)
     groups = table(poetry.get("group"), "tool.poetry.group")
     for name, group in groups.items():
         listed = table(table(group, name).get("dependencies"), "dependencies")
@@ -273,10 +281,10 @@ def _poetry(poetry: Mapping[str, Any], gathered: Gathered, place: Place) -> None
 def _poetry_dependency(
     name: str, value: Any, names: Mapping[str, str | None], gathered: Gathered, place: Place
 ) -> None:
-    found = dependency(name, value, gathered, place)
-    if found is None:
+    requirement = dependency(name, value, gathered, place)
+    if requirement is None:
         return
-    gathered.requirement(found, place)
+    gathered.requirement(requirement, place)
     source = optional(value.get("source"), "source") if isinstance(value, dict) else None
     index = names.get(source or "")
     if index and (index != "pypi" or name.lower() not in _PYTORCH):

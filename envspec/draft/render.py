@@ -65,52 +65,52 @@ def make_parseable(render: Callable[[Draft], str], draft: Draft, parse: Callable
 def _without(draft: Draft, text: str, refused: Sequence[SpecError]) -> Draft | None:
     """Return the draft without what was refused; None where the parser points at nothing that could be left out."""
     lines = text.split("\n")
-    found = draft
+    reduced = draft
     for error in refused:
         place = error.place
         line = lines[place.line - 1].strip() if place and 0 < place.line <= len(lines) else ""
-        if found.project and (line.startswith("project =") or (place and place.file.endswith("pyproject.toml"))):
+        if reduced.project and (line.startswith("project =") or (place and place.file.endswith("pyproject.toml"))):
             notes = [Note(f"the spec doesn't name the project, and lists what its file does: {error}")]
-            if found.available:
-                notes.append(Note(f"left out with the project's name: {', '.join(found.available)}"))
+            if reduced.available:
+                notes.append(Note(f"left out with the project's name: {', '.join(reduced.available)}"))
             listed = Gathered()
-            for text in (*found.own, *found.pip):
-                listed.requirement(text, Place(os.path.join(found.project[0], "pyproject.toml")))
+            for text in (*reduced.own, *reduced.pip):
+                listed.requirement(text, Place(os.path.join(reduced.project[0], "pyproject.toml")))
             pip = tuple(listed.pip.values())
-            found = replace(found, project=None, own=(), pip=pip, notes=(*found.notes, *notes, *listed.notes))
+            reduced = replace(reduced, project=None, own=(), pip=pip, notes=(*reduced.notes, *notes, *listed.notes))
             # what else was refused may be of the project
-            return found
-        less = _less(found, line)
+            return reduced
+        less = _less(reduced, line)
         if less is None:
             return None
         note = Note(f"{line.rstrip(',')} is left out: {error.message}")
-        found = replace(less, notes=(*found.notes, note))
-    return found
+        reduced = replace(less, notes=(*reduced.notes, note))
+    return reduced
 
 
 def _less(draft: Draft, line: str) -> Draft | None:
     """Return the draft without what stands in a line; None where nothing of it does."""
     for part in ("pip", "own", "conda", "channels", "constraints", "unisolated", "apt"):
         values: tuple[str, ...] = getattr(draft, part)
-        kept = tuple(one for one in values if string(one) not in line)
-        if len(kept) < len(values):
-            return replace(draft, **{part: kept})  # its own kind of field
+        rest = tuple(text for text in values if string(text) not in line)
+        if len(rest) < len(values):
+            return replace(draft, **{part: rest})  # its own kind of field
     for place, target in enumerate(draft.targets):
         less = replace(
             target,
-            pip=tuple(one for one in target.pip if string(one) not in line),
-            conda=tuple(one for one in target.conda if string(one) not in line),
+            pip=tuple(text for text in target.pip if string(text) not in line),
+            conda=tuple(text for text in target.conda if string(text) not in line),
         )
         if less != target:
             return replace(draft, targets=(*draft.targets[:place], less, *draft.targets[place + 1 :]))
     for part in ("indexes", "find_links", "sources", "variables"):
         named: Mapping[str, str] = getattr(draft, part)
-        left = {name: one for name, one in named.items() if not line.startswith(f"{key(name)} =")}
+        left = {name: setting for name, setting in named.items() if not line.startswith(f"{key(name)} =")}
         if len(left) < len(named):
             return replace(draft, **{part: left})  # its own kind of field
     if draft.exclude_newer and line.startswith("exclude-newer ="):
         return replace(draft, exclude_newer=None)
-    overrides = tuple(one for one in draft.overrides if f"requirement = {string(one[0])}" not in line)
+    overrides = tuple(override for override in draft.overrides if f"requirement = {string(override[0])}" not in line)
     return replace(draft, overrides=overrides) if len(overrides) < len(draft.overrides) else None
 
 
@@ -163,8 +163,8 @@ def _project(draft: Draft, heading: Heading) -> Iterator[str]:
     assert draft.project is not None
     folder, extras = draft.project
     path = Path(os.path.relpath(folder, Path(heading.path).absolute().parent)).as_posix()
-    said = {"path": path, "extras": extras} if extras else path
-    yield f"project = {value(said)}" + _aside("the dependencies of its pyproject.toml are the spec's")
+    project = {"path": path, "extras": extras} if extras else path
+    yield f"project = {value(project)}" + _aside("the dependencies of its pyproject.toml are the spec's")
     if draft.available:
         yield f"# It has more that can be taken: {_comment(', '.join(draft.available))}; for example:"
         kind, _, name = next(iter(draft.available)).partition(" ")
@@ -208,10 +208,10 @@ def _target(target: NewTarget, why: str | None) -> Iterator[str]:
         yield f"glibc = {string(target.glibc)}"
     if target.cpu:
         yield f"cpu = {string(target.cpu)}"
-    for half, asked in (("pip", target.pip), ("conda", target.conda)):
-        if asked:
+    for half, requirements in (("pip", target.pip), ("conda", target.conda)):
+        if requirements:
             yield f"[{table}.{half}]"
-            yield from _array("dependencies", asked)
+            yield from _array("dependencies", requirements)
     yield ""
 
 
@@ -224,14 +224,14 @@ def _array(name: str, values: Sequence[str]) -> Iterator[str]:
         yield line
         return
     yield f"{name} = ["
-    yield from (f"  {string(one)}," for one in values)
+    yield from (f"  {string(text)}," for text in values)
     yield "]"
 
 
 def _names(table: str, values: Mapping[str, str]) -> Iterator[str]:
     if values:
         yield f"[{table}]"
-        yield from (f"{key(name)} = {string(one)}" for name, one in values.items())
+        yield from (f"{key(name)} = {string(text)}" for name, text in values.items())
         yield ""
 
 

@@ -76,7 +76,10 @@ def read_draft(path: Path, root: Path | None = None, known: frozenset[str] = fro
         else:
             gathered.note(f"the project in {folder} isn't read: it lies outside {below.name}", Place(str(path)))
             gathered.project = None
-    known |= {os.path.realpath(one) for one in (path.parent, gathered.project[0] if gathered.project else "")}
+    known |= {
+        os.path.realpath(project_folder)
+        for project_folder in (path.parent, gathered.project[0] if gathered.project else "")
+    }
     for name, extras in gathered.folders.items():
         if not Path(os.path.realpath(name)).is_relative_to(os.path.realpath(below)):
             gathered.note(f"the project in {name} isn't read: it lies outside {below.name}", Place(str(path)))
@@ -132,18 +135,18 @@ def read_repository(root: Path) -> tuple[Declaration, ...]:
 
     Raises InputError for a folder without any, ToolError for YAML without PyYAML.
     """
-    found = sorted((_rank(path, root), path) for path in _files(root))
-    names = {path.name for _, path in found if path.parent == root}
+    ranked = sorted((_rank(path, root), path) for path in _files(root))
+    names = {path.name for _, path in ranked if path.parent == root}
     sources = []
-    for (_, depth, _), path in found:
+    for (_, depth, _), path in ranked:
         relative = path.relative_to(root)
         draft = _read(path, root)
         sources.append(Declaration(str(path), draft, _aside(relative, depth, names)))
-    return tuple(sorted(sources, key=lambda one: one.aside is not None))
+    return tuple(sorted(sources, key=lambda declaration: declaration.aside is not None))
 
 
 def is_pruned(folder: str) -> bool:
-    """Say whether a folder of this name holds what others made, or what envspec writes."""
+    """Return whether a folder of this name holds what others made, or what envspec writes."""
     return bool(_PRUNED.fullmatch(folder))
 
 
@@ -151,10 +154,10 @@ def _files(root: Path) -> Iterator[Path]:
     count = 0
     for folder, folders, files in os.walk(root):
         depth = len(Path(folder).relative_to(root).parts)
-        folders[:] = sorted(one for one in folders if depth < _DEPTH and not is_pruned(one))
+        folders[:] = sorted(subfolder for subfolder in folders if depth < _DEPTH and not is_pruned(subfolder))
         for name in sorted(files):
-            wanted = _FILES.fullmatch(name) or _is_list(Path(folder).name, name)
-            if wanted and count < _MOST and os.path.isfile(os.path.join(folder, name)):
+            is_read = _FILES.fullmatch(name) or _is_list(Path(folder).name, name)
+            if is_read and count < _MOST and os.path.isfile(os.path.join(folder, name)):
                 count += 1
                 yield Path(folder, name)
 

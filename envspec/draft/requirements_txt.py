@@ -61,9 +61,9 @@ class RequirementsReader:
         """Read the text of a file. `first` is the line where it stands, if it is part of another file."""
         for number, line in logical_lines(text):
             place = Place(str(path), number if first is None else first)
-            if found := OTHER_FILE.match(line):
-                kind = found["short"] or found["long"]
-                self._other(found["file"].strip().strip("'\""), path, place, kind in ("-c", "constraint"))
+            if other_file := OTHER_FILE.match(line):
+                kind = other_file["short"] or other_file["long"]
+                self._other(other_file["file"].strip().strip("'\""), path, place, kind in ("-c", "constraint"))
             elif editable := EDITABLE.match(line):
                 self._editable(editable["what"], path, place)
             elif line.startswith("-"):
@@ -89,15 +89,15 @@ class RequirementsReader:
 
     def _option(self, line: str, place: Place) -> None:
         gathered = self.gathered
-        if found := _INDEX.match(line):
-            name = gathered.index(found[1], place, first=not re.match(r"--(?:extra-index-url|index)[ =]", line))
+        if match := _INDEX.match(line):
+            name = gathered.index(match[1], place, first=not re.match(r"--(?:extra-index-url|index)[ =]", line))
             if name not in (None, "pypi"):
                 text = f'the file doesn\'t say what comes from {name} alone: [pip] sources = {{ PKG = "{name}" }} does'
                 gathered.note(text, place)
-        elif found := _LINKS.match(line):
-            gathered.flat_index(found[1], place)
-        elif found := _SOURCE.match(line):
-            text = f"--no-binary {found[1]} is left out: lock takes wheels first; [pip] allow-source allows sources"
+        elif match := _LINKS.match(line):
+            gathered.flat_index(match[1], place)
+        elif match := _SOURCE.match(line):
+            text = f"--no-binary {match[1]} is left out: lock takes wheels first; [pip] allow-source allows sources"
             gathered.note(text, place)
         else:
             option = re.split(r"[ =]", line, maxsplit=1)[0]
@@ -114,12 +114,12 @@ class RequirementsReader:
 
     def _editable(self, what: str, path: Path, place: Place) -> None:
         try:
-            found = editable_requirement(what)
+            requirement = editable_requirement(what)
         except ValueError:
-            found = what
-        if found:
-            self.gathered.note(f"{_excerpt(found)} isn't editable in a locked environment", place)
-            self._requirement(found, path, place)
+            requirement = what
+        if requirement:
+            self.gathered.note(f"{_excerpt(requirement)} isn't editable in a locked environment", place)
+            self._requirement(requirement, path, place)
         else:
             self._folder(_unquote(what), path, place)
 
@@ -164,8 +164,8 @@ class RequirementsReader:
 
 
 def _excerpt(text: str) -> str:
-    found = re.search(r"\S+://\S+", text)
-    return text.replace(found[0], without_credentials(found[0]))[:100] if found else text[:100]
+    url_match = re.search(r"\S+://\S+", text)
+    return text.replace(url_match[0], without_credentials(url_match[0]))[:100] if url_match else text[:100]
 
 
 def _unquote(text: str) -> str:

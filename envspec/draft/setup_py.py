@@ -25,16 +25,16 @@ def read(text: str, path: Path, gathered: Gathered, pip: RequirementsReader) -> 
     except Unreadable as error:
         raise Malformed(f"this isn't Python: {error}") from None
     known = literals_of(tree)
-    calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call) and is_call(one.func, ("setup",))]
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and is_call(node.func, ("setup",))]
     keywords = [keyword for call in calls for keyword in call.keywords]
-    by_code = [one.value for one in keywords if _take(one, known, path, gathered)]
-    for one in by_code:
-        for named in [*_lists(one, path)] or [*_lists(tree, path)]:
+    by_code = [keyword.value for keyword in keywords if _take(keyword, known, path, gathered)]
+    for value in by_code:
+        for named in [*_lists(value, path)] or [*_lists(tree, path)]:
             pip.file(named)
 
 
 def _take(keyword: ast.keyword, known: Mapping[str, object], path: Path, gathered: Gathered) -> bool:
-    """Take an argument of setup(); say whether it is a list of requirements that code puts together."""
+    """Take an argument of setup(). Return whether it is a list of requirements that code puts together."""
     place = Place(str(path), keyword.value.lineno)
     if keyword.arg == "name" and isinstance(keyword.value, ast.Constant) and isinstance(keyword.value.value, str):
         gathered.name = keyword.value.value
@@ -52,15 +52,19 @@ def _take(keyword: ast.keyword, known: Mapping[str, object], path: Path, gathere
         for line in requirement_lines(value) or ():
             gathered.requirement(line, place)
     elif isinstance(value, dict):
-        _extras({str(extra): requirement_lines(asked) or [] for extra, asked in value.items()}, gathered, place)
+        _extras(
+            {str(extra): requirement_lines(requirements) or [] for extra, requirements in value.items()},
+            gathered,
+            place,
+        )
     return False
 
 
 def _lists(tree: ast.AST, path: Path) -> Iterator[Path]:
     """Yield the files of requirements that the texts in a part of a setup.py name."""
-    for one in ast.walk(tree):
-        if isinstance(one, ast.Constant) and isinstance(one.value, str) and one.value.endswith((".txt", ".in")):
-            places = (path.parent / one.value, path.parent / "requirements" / one.value)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.endswith((".txt", ".in")):
+            places = (path.parent / node.value, path.parent / "requirements" / node.value)
             yield from [place for place in places if "require" in str(place) and place.is_file()][:1]
 
 
@@ -78,10 +82,10 @@ def read_cfg(text: str, path: Path, gathered: Gathered) -> None:
         gathered.requirement(line, place)
     if parser.has_section("options.extras_require"):
         extras = parser.items("options.extras_require")
-        _extras({extra: requirement_lines(asked) or [] for extra, asked in extras}, gathered, place)
+        _extras({extra: requirement_lines(requirements) or [] for extra, requirements in extras}, gathered, place)
 
 
 def _extras(extras: Mapping[str, list[str]], gathered: Gathered, place: Place) -> None:
-    for extra, asked in extras.items():
-        gathered.extra(f"extra {extra}", asked)
-        gathered.note(f"the extra {extra} is left out: {', '.join(asked) or 'it is empty'}", place)
+    for extra, requirements in extras.items():
+        gathered.extra(f"extra {extra}", requirements)
+        gathered.note(f"the extra {extra} is left out: {', '.join(requirements) or 'it is empty'}", place)

@@ -52,16 +52,16 @@ class _Attempt(Struct, frozen=True):
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        return tuple(dict.fromkeys(one for verdict in self.verdicts for one in verdict.errors))
+        return tuple(dict.fromkeys(error for verdict in self.verdicts for error in verdict.errors))
 
     @property
     def of_python(self) -> str | None:
         """What speaks against the Python."""
-        return next((one.message for one in self.errors if one.code.startswith("python-too")), None)
+        return next((error.message for error in self.errors if error.code.startswith("python-too")), None)
 
     @property
     def working(self) -> tuple[NewTarget, ...]:
-        return tuple(one for one, verdict in zip(self.targets, self.verdicts, strict=True) if not verdict.errors)
+        return tuple(target for target, verdict in zip(self.targets, self.verdicts, strict=True) if not verdict.errors)
 
 
 def choose(
@@ -73,9 +73,9 @@ def choose(
     of a draft with these targets. Raises Infeasible where nothing works, with what the rules say against the nearest.
     """
     platforms = machines.platforms or draft.platforms or _platforms_of(machines.gpus) or ("linux-64",)
-    named = machines.cuda or next((one for one in draft.cuda if one != "cpu"), None)
+    named = machines.cuda or next((version for version in draft.cuda if version != "cpu"), None)
     if draft.targets:
-        options = [tuple(_on_machine(one, machines, alone=len(draft.targets) == 1) for one in draft.targets)]
+        options = [tuple(_on_machine(target, machines, alone=len(draft.targets) == 1) for target in draft.targets)]
     elif machines.cuda == "cpu" or not (named or draft.cuda_bounds or machines.gpus or machines.driver):
         options = [_on(platforms, None, machines)]
     else:
@@ -87,37 +87,41 @@ def choose(
     refused: list[_Attempt] = []
     for python in pythons:
         # an only one may be exact, as the spec has it
-        attempts = [_attempt(spec if len(pythons) == 1 else _with(spec, python), python, one) for one, spec in specs]
-        if working := [one for one in attempts if not one.errors]:
-            best = max(working, key=lambda one: _rank(_newest(one, draft), one.targets[0].cuda, platforms[0]))
+        attempts = [
+            _attempt(spec if len(pythons) == 1 else _with(spec, python), python, targets) for targets, spec in specs
+        ]
+        if working := [attempt for attempt in attempts if not attempt.errors]:
+            best = max(
+                working, key=lambda attempt: _rank(_newest(attempt, draft), attempt.targets[0].cuda, platforms[0])
+            )
             why = _why(best, refused, machines, None if named else _newest(best, draft), draft.cuda_bounds)
-            why = {key: f"{of_triton[1]}: {one}" for key, one in why.items()} if of_triton else why
+            why = {key: f"{of_triton[1]}: {reason}" for key, reason in why.items()} if of_triton else why
             return ChosenMachines(best.targets, python, why)
         refused += attempts
     nearest = min(refused, key=_distance)
-    against = [one.text for one in nearest.errors]
+    against = [error.text for error in nearest.errors]
     if nearest.working:
-        left = (one.name for one in nearest.targets if one not in nearest.working)
+        left = (target.name for target in nearest.targets if target not in nearest.working)
         notes = tuple(Note(f"the environment {name} is left out: {'; '.join(against)}") for name in left)
         return ChosenMachines(nearest.working, nearest.python, notes=notes)
-    raise together(Infeasible(one.text, hint=one.remedy) for one in nearest.errors)
+    raise together(Infeasible(error.text, hint=error.remedy) for error in nearest.errors)
 
 
 def _distance(attempt: _Attempt) -> tuple[int, int, bool, bool]:
     """Say how far an attempt is from one that works. One with a CUDA that torch has no build for says nothing of the
     machines."""
     errors = attempt.errors
-    unbuilt = any(one.code == "no-build" for one in errors)
+    unbuilt = any(error.code == "no-build" for error in errors)
     return len(attempt.targets) - len(attempt.working), len(errors), not attempt.of_python, unbuilt
 
 
 def _torch_of_triton(draft: Draft) -> tuple[str, str] | None:
     """Give the requirement for the torch that a pinned triton is made for, and a sentence that says so; None where the
     files ask for torch themselves, or pin no triton. CUDA and Python follow it as they follow a pinned torch."""
-    asked = {requirement_name(one): one for one in (*draft.pip, *draft.own, *draft.conda)}
-    pin = asked.get("triton", "").partition(";")[0].partition("==")[2].strip()
-    made_for = [one.version for one in torch_builds.releases() if one.triton == pin]
-    if not made_for or asked.keys() & {"torch", "torchvision", "torchaudio", "pytorch", "pytorch-gpu"}:
+    texts_by_name = {requirement_name(text): text for text in (*draft.pip, *draft.own, *draft.conda)}
+    pin = texts_by_name.get("triton", "").partition(";")[0].partition("==")[2].strip()
+    made_for = [release.version for release in torch_builds.releases() if release.triton == pin]
+    if not made_for or texts_by_name.keys() & {"torch", "torchvision", "torchaudio", "pytorch", "pytorch-gpu"}:
         return None
     span = made_for[0] if len(made_for) == 1 else f"{made_for[0]} to {made_for[-1]}"
     return f"torch>={made_for[0]},<={made_for[-1]}", f"triton {pin} is made for torch {span}"
@@ -140,38 +144,34 @@ def _newest(attempt: _Attempt, draft: Draft) -> str | None:
     held = torch_builds.lockable(target.platform, variant, attempt.python[:4].rstrip("."))[::-1]
     if verdict.requirement is not None:
         by_conda = verdict.requirement.channel == "conda"
-        held = tuple(one for one in verdict.feasible if by_conda or one in held)
+        held = tuple(release for release in verdict.feasible if by_conda or release in held)
     elif day is None:
         return None
-    return next((one for one in held if day is None or (released.date("torch", one) or day) < day), None)
+    return next((release for release in held if day is None or (released.date("torch", release) or day) < day), None)
 
 
 def _why(
     best: _Attempt, refused: Sequence[_Attempt], machines: Machines, torch: str | None, bounds: Sequence[str]
 ) -> dict[str, str]:
     """Give the reasons of what was chosen. `torch` is the release that a CUDA was chosen for, within `bounds`."""
-    found: dict[str, str] = {}
-    if newer := next(filter(None, (one.of_python for one in refused)), None):
-        found["python"] = newer
+    reasons: dict[str, str] = {}
+    if newer := next(filter(None, (attempt.of_python for attempt in refused)), None):
+        reasons["python"] = newer
     cuda = best.targets[0].cuda
     if cuda and torch:
         pypi = torch_builds.pypi_variant(torch, best.targets[0].platform) == torch_builds.variant_of(cuda)
         runs = f" and driver {machines.driver} runs" if machines.driver else ""
-        says = "".join(f"the files: {one}; " for one in bounds)
-        found["cuda"] = f"{says}torch {torch} has {'its build on PyPI for it' if pypi else 'a build for it'}{runs}"
-    return found
+        says = "".join(f"the files: {bound}; " for bound in bounds)
+        reasons["cuda"] = f"{says}torch {torch} has {'its build on PyPI for it' if pypi else 'a build for it'}{runs}"
+    return reasons
 
 
 def on_machines(draft: Draft, machines: Machines) -> Draft:
     """Return a draft without the targets of its file where the user says which there are: each becomes a note."""
     if not (draft.targets and (machines.platforms or machines.cuda)):
         return draft
-    notes = [
-        Note(
-            f"the environment {one.name} is left out: {', '.join((*one.pip, *one.conda)) or 'it asks for nothing more'}"
-        )
-        for one in draft.targets
-    ]
+    asks = ((target.name, ", ".join((*target.pip, *target.conda))) for target in draft.targets)
+    notes = [Note(f"the environment {name} is left out: {texts or 'it asks for nothing more'}") for name, texts in asks]
     return replace(draft, targets=(), notes=(*draft.notes, *notes))
 
 
@@ -199,19 +199,19 @@ def _rank(newest: str | None, cuda: str | None, platform: str) -> _Rank:
 def _platforms_of(names: Sequence[str]) -> tuple[str, ...]:
     """List the platforms of GPUs that don't exist on linux-64."""
     elsewhere = (
-        gpu.platform for one in names if not gpu_facts.on_platform(one, "linux-64") for gpu in gpu_facts.find(one)
+        gpu.platform for name in names if not gpu_facts.on_platform(name, "linux-64") for gpu in gpu_facts.find(name)
     )
     return tuple(dict.fromkeys(filter(None, elsewhere)))
 
 
 def _on(platforms: Sequence[str], cuda: str | None, machines: Machines) -> tuple[NewTarget, ...]:
-    found = []
+    targets = []
     for platform in platforms:
         of_platform = None if platform in _CPU_ALONE else cuda
         base = "cpu" if of_platform is None else torch_builds.variant_of(of_platform) + _architecture(machines.gpus)
         name = base if len(platforms) == 1 else f"{base}-{platform}"
         with_gpu = of_platform is not None
-        found.append(
+        targets.append(
             NewTarget(
                 name,
                 platform,
@@ -221,10 +221,10 @@ def _on(platforms: Sequence[str], cuda: str | None, machines: Machines) -> tuple
                 machines.glibc if platform.startswith("linux-") else None,
             )
         )
-    return tuple(found)
+    return tuple(targets)
 
 
 def _architecture(names: Sequence[str]) -> str:
     """Return the architecture that all GPUs share, for a target's name."""
-    found = {gpu.architecture.lower() for name in names for gpu in gpu_facts.find(name)}
-    return f"-{next(iter(found)).replace(' ', '-')}" if len(found) == 1 else ""
+    architectures = {gpu.architecture.lower() for name in names for gpu in gpu_facts.find(name)}
+    return f"-{next(iter(architectures)).replace(' ', '-')}" if len(architectures) == 1 else ""

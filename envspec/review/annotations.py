@@ -47,23 +47,23 @@ class Annotation(Struct, frozen=True):
 
 def lines_of(lock_text: str) -> Lines:
     """Return the line of each package in a lock's text, counted from 1."""
-    found: dict[tuple[str, str, str], int] = {}
+    lines: dict[tuple[str, str, str], int] = {}
     for match in _PACKAGE.finditer(lock_text):
-        found.setdefault((match[1], match[2], match[3]), lock_text.count("\n", 0, match.start()) + 1)
-    return found
+        lines.setdefault((match[1], match[2], match[3]), lock_text.count("\n", 0, match.start()) + 1)
+    return lines
 
 
 def target_lines(lock_text: str) -> Mapping[tuple[str, str], int]:
     """Return the line of each key of each target in a lock's text, by target and key; of "" for the target's header."""
-    found: dict[tuple[str, str], int] = {}
+    lines: dict[tuple[str, str], int] = {}
     for match in _TARGET.finditer(lock_text):
         name, first = match[1] or match[2], lock_text.count("\n", 0, match.start()) + 1
-        found[name, ""] = first
+        lines[name, ""] = first
         for number, line in enumerate(match[3].splitlines(), first + 1):
             key, equals, _ = line.partition(" = ")
             if equals:
-                found.setdefault((name, key), number)
-    return found
+                lines.setdefault((name, key), number)
+    return lines
 
 
 def line_in(text: str, name: str, version: str) -> int | None:
@@ -86,36 +86,37 @@ def line_in(text: str, name: str, version: str) -> int | None:
     return first
 
 
-def workflow_commands(found: Iterable[Annotation], lock: PurePosixPath) -> str:
+def workflow_commands(annotations: Iterable[Annotation], lock: PurePosixPath) -> str:
     """Render the first `AT_ONCE` annotations for GitHub, a line each; the last says how many more there are. `lock` is
     the lock's path from the root of its repository."""
-    every = list(found)
+    every = list(annotations)
     shown = every[:AT_ONCE]
     if more := len(every) - len(shown):
         last = shown[-1].finding
-        said = replace(last, message=f"{last.message} (and {more} more in the comment)")
-        shown[-1] = replace(shown[-1], finding=said)
+        counted = replace(last, message=f"{last.message} (and {more} more in the comment)")
+        shown[-1] = replace(shown[-1], finding=counted)
     return "".join(
-        f"::{_COMMANDS[one.finding.severity]} file={_value(str(one.file or lock))},line={one.line},"
-        f"title={_value(one.title)}::{_data(one.finding.message)}\n"
-        for one in shown
+        f"::{_COMMANDS[annotation.finding.severity]} "
+        f"file={_value(str(annotation.file or lock))},line={annotation.line},"
+        f"title={_value(annotation.title)}::{_data(annotation.finding.message)}\n"
+        for annotation in shown
     )
 
 
-def code_quality(found: Iterable[Annotation], lock: PurePosixPath) -> str:
+def code_quality(annotations: Iterable[Annotation], lock: PurePosixPath) -> str:
     """Render annotations for GitLab. `lock` is the lock's path from the root of its repository."""
     rows = [
         {
-            "description": f"{clean_text(one.title)}: {clean_text(one.finding.message)}",
-            "check_name": f"envspec-{one.finding.code}",
+            "description": f"{clean_text(annotation.title)}: {clean_text(annotation.finding.message)}",
+            "check_name": f"envspec-{annotation.finding.code}",
             # without the line, so that GitLab knows it again where the lock grew above it
             "fingerprint": hashlib.sha256(
-                f"{lock}\n{one.finding.code}\n{one.title}\n{one.detail}".encode()
+                f"{lock}\n{annotation.finding.code}\n{annotation.title}\n{annotation.detail}".encode()
             ).hexdigest(),
-            "severity": _SEVERITIES[one.finding.severity],
-            "location": {"path": str(one.file or lock), "lines": {"begin": one.line}},
+            "severity": _SEVERITIES[annotation.finding.severity],
+            "location": {"path": str(annotation.file or lock), "lines": {"begin": annotation.line}},
         }
-        for one in found
+        for annotation in annotations
     ]
     return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
 

@@ -50,7 +50,7 @@ def better_variants(
 ) -> tuple[BetterVariant, ...]:
     """Find the pins with a better variant. `offered` gives the label that a machine would get of a pin's release today,
     None where that isn't known. Raises what it raises."""
-    found: dict[BetterVariant, list[str]] = {}
+    targets_by_variant: dict[BetterVariant, list[str]] = {}
     for target in targets:
         for pin in target.pins:
             variant = pin.artifact.variant if pin.artifact else None
@@ -58,9 +58,12 @@ def better_variants(
                 continue
             today = offered(pin, machine_of(target.inputs, versions_of(target.pins)))
             if today not in (None, variant.label):
-                one = BetterVariant(pin.name, pin.index, pin.version, variant.label, str(today))
-                found.setdefault(one, []).append(target.name)
-    return tuple(replace(one, targets=tuple(names)) for one, names in sorted(found.items(), key=lambda i: i[0].name))
+                better = BetterVariant(pin.name, pin.index, pin.version, variant.label, str(today))
+                targets_by_variant.setdefault(better, []).append(target.name)
+    return tuple(
+        replace(better, targets=tuple(names))
+        for better, names in sorted(targets_by_variant.items(), key=lambda i: i[0].name)
+    )
 
 
 ReleasesOf = Callable[[Pin], Sequence[Release]]
@@ -146,28 +149,28 @@ class Sides(Struct, frozen=True):
 
 def find_newer(sides: Sides, targets: Iterable[LockedTarget], releases: ReleasesOf) -> tuple[Newer, ...]:
     """Find every pip pin with a newer final release that isn't yanked, by name. Pins by URL or git have none."""
-    found: dict[Newer, list[str]] = {}
+    targets_by_release: dict[Newer, list[str]] = {}
     for target in targets:
         then = sides.upgraded.target(target.name) or target
         graph = Graph.of(then)
         for pin in target.pins:
             if pin.kind == "pip" and pin.url is None and pin.git is None:
                 for newer in _newer(sides, then, graph, pin, releases(pin)):
-                    found.setdefault(newer, []).append(target.name)
-    in_order = sorted(found.items(), key=lambda item: (item[0].name, item[1]))
-    return tuple(replace(one, targets=tuple(names)) for one, names in in_order)
+                    targets_by_release.setdefault(newer, []).append(target.name)
+    in_order = sorted(targets_by_release.items(), key=lambda pair: (pair[0].name, pair[1]))
+    return tuple(replace(newer, targets=tuple(names)) for newer, names in in_order)
 
 
 def find_differing(sides: Sides, targets: Sequence[LockedTarget], releases: ReleasesOf) -> tuple[Differing, ...]:
     """Find the packages that the spec asks for by name and of which targets have different releases, and why."""
-    found: dict[str, dict[Version, list[LockedTarget]]] = {}
+    groups_by_name: dict[str, dict[Version, list[LockedTarget]]] = {}
     for target in targets:
         for pin in target.pins:
             version = version_of(pin.version) if pin.kind == "pip" and pin.direct else None
             if version is not None:
-                found.setdefault(pin.name, {}).setdefault(Version(version.public), []).append(target)
-    told = []
-    for name, groups in sorted(found.items()):
+                groups_by_name.setdefault(pin.name, {}).setdefault(Version(version.public), []).append(target)
+    differing = []
+    for name, groups in sorted(groups_by_name.items()):
         if len(groups) > 1:
             best = max(groups)
             rows = (
@@ -178,12 +181,12 @@ def find_differing(sides: Sides, targets: Sequence[LockedTarget], releases: Rele
                 )
                 for version, of in sorted(groups.items(), reverse=True)
             )
-            told.append(Differing(name, tuple(rows)))
-    return tuple(told)
+            differing.append(Differing(name, tuple(rows)))
+    return tuple(differing)
 
 
 def _reason(sides: Sides, target: LockedTarget, name: str, version: Version, releases: ReleasesOf) -> str:
-    """Say what keeps a target from a release that another one has."""
+    """Return what keeps a target from a release that another target has."""
     then = sides.upgraded.target(target.name) or target
     pin, after = target.pin(name, "pip"), then.pin(name, "pip")
     if pin is None or after is None:
@@ -191,7 +194,7 @@ def _reason(sides: Sides, target: LockedTarget, name: str, version: Version, rel
     taken = version_of(after.version)
     if taken is not None and Version(taken.public) >= version:
         return "nothing: an upgrade takes it"
-    release = next((one for one in releases(pin) if version_of(one.version) == version), None)
+    release = next((candidate for candidate in releases(pin) if version_of(candidate.version) == version), None)
     if release is None:
         return f"{pin.index} has no {name} {version}"
     return _hold(sides, then, Graph.of(then), after, release).reason
@@ -224,13 +227,17 @@ def facts_releases(pin: Pin) -> tuple[Release, ...]:
 def _newer(sides: Sides, then: LockedTarget, graph: Graph, pin: Pin, releases: Sequence[Release]) -> Iterator[Newer]:
     locked = version_of(pin.version)
     after = then.pin(pin.name, "pip") or pin
-    final = [(version, one) for one in releases if (version := version_of(one.version)) and not one.yanked]
-    final = [(version, one) for version, one in final if not version.is_prerelease]
+    final = [
+        (version, candidate)
+        for candidate in releases
+        if (version := version_of(candidate.version)) and not candidate.yanked
+    ]
+    final = [(version, candidate) for version, candidate in final if not version.is_prerelease]
     if locked is None or not final or not _above(final[0][0], locked):
         return
     (newest, release), (kind, bound) = final[0], sides.bound(pin.name)
     own = (locked, None)
-    within, admitted = next(((version, one) for version, one in final if one.is_before(bound)), own)
+    within, admitted = next(((version, candidate) for version, candidate in final if candidate.is_before(bound)), own)
     taken = version_of(after.version) or locked
     hold: tuple[Hold, ...] = ()
     if admitted is not None and _above(within, taken):
@@ -305,14 +312,14 @@ def _leads(graph: Graph, start: Node, end: Node) -> bool:
 def _by_requirement(graph: Graph, edge: Edge) -> Hold:
     if edge.source is None:
         return Hold("requirement", f"the spec asks for {edge.text}", requirement=edge.requirement)
-    way = next(iter(graph.paths_to(edge.source.name, limit=1)), ())
+    steps = next(iter(graph.paths_to(edge.source.name, limit=1)), ())
     name = edge.source.name
     return Hold(
         "requirement",
         f"{name} {graph.pins[edge.source].version} asks for {edge.text}",
         by=name,
         requirement=edge.requirement,
-        path=tuple(step.target.name for step in way),
+        path=tuple(step.target.name for step in steps),
     )
 
 
@@ -336,29 +343,29 @@ def held_findings(spec: Spec, newer: Iterable[Newer], names: Collection[str]) ->
     """Report what holds packages of these names back, with the newest release and what lets it through; and those that
     are locked in their newest release."""
     held = set()
-    for one in newer:
-        held.add(one.name)
-        day = f" of {one.uploaded[:10]}" if one.uploaded else ""
-        why = "; ".join(hold.reason for hold in one.holds)
-        message = f"{one.name} stays at {one.locked}, and the newest is {one.newest}{day}: {why}"
-        yield Finding("info", "upgrade-held", message, remedy=_way_through(spec, one))
+    for package in newer:
+        held.add(package.name)
+        day = f" of {package.uploaded[:10]}" if package.uploaded else ""
+        why = "; ".join(hold.reason for hold in package.holds)
+        message = f"{package.name} stays at {package.locked}, and the newest is {package.newest}{day}: {why}"
+        yield Finding("info", "upgrade-held", message, remedy=_suggestion(spec, package))
     for name in sorted({*names} - held):
         yield Finding("info", "upgrade-held", f"{name} is locked in its newest release")
 
 
-def _way_through(spec: Spec, newer: Newer) -> str | None:
-    """Say what to write into the spec, where its own words alone hold a release."""
+def _suggestion(spec: Spec, newer: Newer) -> str | None:
+    """Return what to write into the spec where its own words alone hold a release."""
     if not newer.holds:
         return None
     hold = newer.holds[0]
     if hold.kind == "bound" and newer.uploaded:
         day = date.fromisoformat(newer.uploaded[:10]) + timedelta(days=1)
         line = f'{newer.name} = {{ exclude-newer = "{day}", reason = "why it can\'t wait" }}'
-        others = [one.name for one in spec.newer_for if not one.of_index]
-        if newer.name in others:
+        exempt = [exception.name for exception in spec.newer_for if not exception.of_index]
+        if newer.name in exempt:
             return f"change in [env.exclude-newer-package]: {line}"
         return (
-            f"add to [env.exclude-newer-package]: {line}" if others else f"add to [env]: exclude-newer-package.{line}"
+            f"add to [env.exclude-newer-package]: {line}" if exempt else f"add to [env]: exclude-newer-package.{line}"
         )
     if hold.by is None and hold.requirement:
         return f"change the spec's {hold.requirement}, so that it admits {newer.within}"
@@ -380,13 +387,13 @@ def offered_variant(resolver: PipResolver, failed: dict[str, str], pin: Pin, mac
     has one."""
     url = resolver.default_index if pin.index == "pypi" else resolver.indexes.get(pin.index)
     pages = [page for (index, _), page in resolver.flat.items() if index == pin.index]
-    asked = [(page, True) for page in pages] if url is None else [(url, False)]
+    upstreams = [(page, True) for page in pages] if url is None else [(url, False)]
     try:
-        for place, flat in asked:
+        for place, flat in upstreams:
             upstream = Upstream(place, flat=flat, variants=frozenset({pin.name}), machine=machine)
-            found = resolver.pages.variant(upstream, pin.name, pin.version)
-            if found is not None:
-                return found.label
+            variant = resolver.pages.variant(upstream, pin.name, pin.version)
+            if variant is not None:
+                return variant.label
     except EnvspecError as error:
         failed[pin.name] = str(error)
     return None
@@ -405,9 +412,9 @@ class TargetHorizon(Struct, frozen=True):
 def horizon_of(spec: Spec, target: LockedTarget) -> TargetHorizon | None:
     """Find the horizon of a target; None without a torch of the tables."""
     of_spec = spec.target(target.name)
-    wanted = torch_of(spec, of_spec) if of_spec else None
+    requirement = torch_of(spec, of_spec) if of_spec else None
     pin = next((pin for pin in target.pins if pin.name in ("torch", "pytorch")), None)
-    if of_spec is None or wanted is None or pin is None:
+    if of_spec is None or requirement is None or pin is None:
         return None
     case = case_of(spec, of_spec)
-    return TargetHorizon(target.name, pin.version, wanted.channel, case, horizon(case, wanted.channel))
+    return TargetHorizon(target.name, pin.version, requirement.channel, case, horizon(case, requirement.channel))

@@ -142,14 +142,14 @@ def conda_dependencies(depends: Iterable[str]) -> dict[str, str]:
 
     What holds only under a condition (`; if …`) has no place in the format and is left out, and so is what has no name.
     """
-    found: dict[str, str] = {}
+    constraints: dict[str, str] = {}
     for text in depends:
         name, constraint = conda_name(text), ""
         if not _NAME.fullmatch(name) or ";" in text:
             continue
         constraint = " ".join(text.rpartition("::")[2].lstrip()[len(name) :].split())
-        found[name] = _join(found[name], constraint) if name in found else constraint
-    return found
+        constraints[name] = _join(constraints[name], constraint) if name in constraints else constraint
+    return constraints
 
 
 def _join(first: str, second: str) -> str:
@@ -180,10 +180,10 @@ def _pip_dependencies(pin: Pin, target: LockedTarget) -> dict[str, str]:
     """Return the requirements that hold for the target without extras: name and specifier."""
     markers = Markers(target.inputs.platform, target.inputs.full_python)
     overrides = Overrides(requirement for requirement, _ in target.inputs.overrides)
-    found: dict[str, set[str]] = {}
+    specifiers_by_name: dict[str, set[str]] = {}
     for line in pin.dependencies:
         for text, _ in effective(line, (), markers, overrides):
             requirement = published_requirement(text)
             specifiers = {str(specifier) for specifier in requirement.specifier}
-            found.setdefault(canonical_name(requirement.name), set()).update(specifiers)
-    return {name: ",".join(sorted(specifiers)) for name, specifiers in found.items()}
+            specifiers_by_name.setdefault(canonical_name(requirement.name), set()).update(specifiers)
+    return {name: ",".join(sorted(specifiers)) for name, specifiers in specifiers_by_name.items()}

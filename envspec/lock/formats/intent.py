@@ -31,8 +31,8 @@ class ProjectFile(Struct, frozen=True):
 
 def named_indexes(lock: Lock, targets: Iterable[LockedTarget]) -> tuple[str, ...]:
     """List the indexes besides PyPI that the pip packages of targets come from."""
-    found = {pin.index for target in targets for pin in pip_pins(target) if pin.index not in _WITHOUT_INDEX}
-    return tuple(sorted(found))
+    indexes = {pin.index for target in targets for pin in pip_pins(target) if pin.index not in _WITHOUT_INDEX}
+    return tuple(sorted(indexes))
 
 
 def pip_pins(target: LockedTarget) -> tuple[Pin, ...]:
@@ -47,10 +47,10 @@ def index_of(pin: Pin) -> str | None:
 def requirements_of(target: LockedTarget) -> tuple[str, ...]:
     """List what a target asks pip for: git by its locked commit, and what an index besides PyPI has, by name."""
     pins = {pin.name: pin for pin in pip_pins(target)}
-    asked = [_at_commit(text, pins) for text in target.inputs.requirements]
-    named = set(map(requirement_name, asked))
+    requirements = [_at_commit(text, pins) for text in target.inputs.requirements]
+    named = set(map(requirement_name, requirements))
     # a source holds for what the project itself asks for
-    return (*asked, *(name for name, pin in sorted(pins.items()) if index_of(pin) and name not in named))
+    return (*requirements, *(name for name, pin in sorted(pins.items()) if index_of(pin) and name not in named))
 
 
 def _at_commit(text: str, pins: Mapping[str, Pin]) -> str:
@@ -73,21 +73,21 @@ def by_target(
     targets: Sequence[LockedTarget], of: Callable[[LockedTarget], Iterable[str]]
 ) -> dict[str, tuple[LockedTarget, ...]]:
     """Give each text with the targets that have it."""
-    found: dict[str, list[LockedTarget]] = {}
+    targets_by_text: dict[str, list[LockedTarget]] = {}
     for target in targets:
         for text in dict.fromkeys(of(target)):
-            found.setdefault(text, []).append(target)
-    return {text: tuple(having) for text, having in sorted(found.items())}
+            targets_by_text.setdefault(text, []).append(target)
+    return {text: tuple(having) for text, having in sorted(targets_by_text.items())}
 
 
 def versions(targets: Iterable[LockedTarget]) -> dict[str, dict[str, str]]:
     """Give the version of each package that an index has: name → target → version."""
-    found: dict[str, dict[str, str]] = {}
+    versions_by_name: dict[str, dict[str, str]] = {}
     for target in targets:
         for pin in pip_pins(target):
             if pin.git is None and pin.url is None:
-                found.setdefault(pin.name, {})[target.name] = pin.version
-    return dict(sorted(found.items()))
+                versions_by_name.setdefault(pin.name, {})[target.name] = pin.version
+    return dict(sorted(versions_by_name.items()))
 
 
 def omissions(
@@ -97,12 +97,12 @@ def omissions(
     target."""
     for target in targets:
         inputs = target.inputs
-        said = {
+        settings = {
             "GPUs": ", ".join(inputs.gpus),
             "driver": inputs.driver or "",
             "accept": ", ".join(code for code, _ in inputs.accept),
         }
-        words = [f"{what} {value}" for what, value in said.items() if value]
+        words = [f"{what} {value}" for what, value in settings.items() if value]
         words += also(target)
         if words:
             yield f"target {target.name}: {'; '.join(words)}"
@@ -122,7 +122,7 @@ def heading(lock: Lock, tool: str, unsaid: Iterable[str]) -> list[str]:
     """Return a file's first lines: whose it is, and what it lacks."""
     return [
         f"{MARK}{lock.name}, for `{tool} lock`.",
-        *(comment(f"left out: {one}") for one in unsaid),
+        *(comment(f"left out: {omission}") for omission in unsaid),
         "",
     ]
 
@@ -135,7 +135,11 @@ def comment(text: str) -> str:
 def array(name: str, lines: Iterable[str]) -> list[str]:
     """Return an array, a line an item: strings as TOML has them, or comments. Nothing for none."""
     lines = list(lines)
-    return [f"{name} = [", *(f"  {one}" if one.startswith("#") else f"  {one}," for one in lines), "]"] if lines else []
+    return (
+        [f"{name} = [", *(f"  {line}" if line.startswith("#") else f"  {line}," for line in lines), "]"]
+        if lines
+        else []
+    )
 
 
 def strings(name: str, texts: Iterable[str]) -> list[str]:

@@ -39,7 +39,7 @@ class PixiPlatform(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        words = (re.sub(r"[^a-z0-9]+", "-", word) for one in self.system for word in one)
+        words = (re.sub(r"[^a-z0-9]+", "-", word) for pair in self.system for word in pair)
         return "-".join([self.subdir, *words])
 
     @property
@@ -47,10 +47,10 @@ class PixiPlatform(Struct, frozen=True):
         """The platform as a TOML value."""
         if not self.system:
             return string(self.subdir)
-        said: dict[str, object] = dict(self.system)
-        if "arch" in said:
-            said["cuda"] = {"driver": said["cuda"], "arch": said.pop("arch")}
-        return value({"name": self.name, "platform": self.subdir, **said})
+        system: dict[str, object] = dict(self.system)
+        if "arch" in system:
+            system["cuda"] = {"driver": system["cuda"], "arch": system.pop("arch")}
+        return value({"name": self.name, "platform": self.subdir, **system})
 
     @property
     def cuda(self) -> str | None:
@@ -68,14 +68,14 @@ def pixi_platform(target: LockedTarget) -> PixiPlatform:
         driver=inputs.driver,
         architectures=target.architectures,
     )
-    found = {name: version for name, version, _ in packages}
-    said = {
-        "cuda": found.get("__cuda"),
-        "arch": found.get("__cuda_arch"),
+    versions = {name: version for name, version, _ in packages}
+    system = {
+        "cuda": versions.get("__cuda"),
+        "arch": versions.get("__cuda_arch"),
         "archspec": ARCHSPEC.get(inputs.cpu or ""),
-        **{key: version for key, (name, usual) in _DEFAULTS.items() if (version := found.get(name, usual)) != usual},
+        **{key: version for key, (name, usual) in _DEFAULTS.items() if (version := versions.get(name, usual)) != usual},
     }
-    return PixiPlatform(inputs.platform, tuple((key, text) for key, text in said.items() if text))
+    return PixiPlatform(inputs.platform, tuple((key, text) for key, text in system.items() if text))
 
 
 REQUIRES = ">=0.71"
@@ -92,16 +92,16 @@ def pixi_toml(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], addresses
     unsaid = [*_unsaid(spec, targets)]
     lines = [*intent.heading(lock, "pixi", unsaid), *_workspace(spec, lock, targets)]
     for target in targets:
-        several = [_name(target)] if len(targets) > 1 else []
-        feature = f"feature.{several[0]}." if several else ""
-        if several:
+        own_features = [_name(target)] if len(targets) > 1 else []
+        feature = f"feature.{own_features[0]}." if own_features else ""
+        if own_features:
             lines += [f"[{feature[:-1]}]", f"platforms = {inline_strings([pixi_platform(target).name])}", ""]
         lines += _feature(spec, target, addresses, feature)
-        lines += _pins(target, addresses, f"feature.{_pins_of(several)}")
+        lines += _pins(target, addresses, f"feature.{_pins_of(own_features)}")
     lines.append("[environments]")
     for target in targets:
-        several = [_name(target)] if len(targets) > 1 else []
-        lines.append(f"{(*several, 'default')[0]} = {inline_strings([*several, _pins_of(several)])}")
+        own_features = [_name(target)] if len(targets) > 1 else []
+        lines.append(f"{(*own_features, 'default')[0]} = {inline_strings([*own_features, _pins_of(own_features)])}")
     return ProjectFile("\n".join(lines).rstrip("\n") + "\n", tuple(unsaid))
 
 
@@ -109,7 +109,7 @@ def _unsaid(spec: Spec, targets: Sequence[LockedTarget]) -> Iterator[str]:
     yield from intent.omissions(spec, targets, _processors)
     for target in targets:
         if target.inputs.metadata:
-            yield f"target {target.name}: metadata of {', '.join(one.name for one in target.inputs.metadata)}"
+            yield f"target {target.name}: metadata of {', '.join(metadata.name for metadata in target.inputs.metadata)}"
         if (native := pixi_platform(target).cuda) != target.inputs.cuda:
             yield f"target {target.name}: CUDA {target.inputs.cuda}, since its driver runs {native} by itself"
         if needed := spec.terms_of(target.name).build_dependencies:
@@ -148,10 +148,10 @@ def _feature(spec: Spec, target: LockedTarget, addresses: Addresses, feature: st
     pins = {pin.name: pin for pin in pip_pins(target)}
     yield from _table(f"{feature}pypi-dependencies", dict(_requirement_tables(target, pins, addresses)))
     flat = {index for index, _ in inputs.find_links}
-    found = sorted({pin.index for pin in pins.values() if pin.index in flat})
+    pages = sorted({pin.index for pin in pins.values() if pin.index in flat})
     options: dict[str, object] = {}
-    if found:
-        options["find-links"] = [{"url": addresses[index]} for index in found]
+    if pages:
+        options["find-links"] = [{"url": addresses[index]} for index in pages]
     if pins:
         options["no-build"] = True
     # with no-build, pixi builds these alone
@@ -178,11 +178,11 @@ def _pins(target: LockedTarget, addresses: Addresses, feature: str) -> Iterator[
             pip[pin.name] = {"version": f"=={pin.version}", **at} if at else f"=={pin.version}"
     why = "the lock's pins: without this feature pixi chooses anew"
     implied = map(conda_name, implied_match_specs(target.inputs.python, with_pip=bool(pip)))
-    asked = {name: conda[name] for name in implied if name in conda}
+    implied_pins = {name: conda[name] for name in implied if name in conda}
     yield f"[{feature}]"
     yield f"platforms = {inline_strings([pixi_platform(target).name])}"
     yield ""
-    yield from _table(f"{feature}.dependencies", asked, "what envspec asks conda for by itself")
+    yield from _table(f"{feature}.dependencies", implied_pins, "what envspec asks conda for by itself")
     yield from _table(f"{feature}.constraints", conda, why)
     yield from _table(f"{feature}.pypi-dependencies", pip, why)
 
@@ -196,8 +196,8 @@ def _conda(text: str) -> tuple[str, object]:
     name = conda_name(text)
     channel = text.partition("::")[0] if "::" in text else ""
     version, build = version_and_build(text)
-    said = {"version": version or "*", "build": build, "channel": channel}
-    return name, {what: one for what, one in said.items() if one} if build or channel else version or "*"
+    parts = {"version": version or "*", "build": build, "channel": channel}
+    return name, {what: part for what, part in parts.items() if part} if build or channel else version or "*"
 
 
 def _requirement_tables(
@@ -206,37 +206,39 @@ def _requirement_tables(
     """Give the requirements that hold on the target, as pixi's tables."""
     environment = marker_environment(target.inputs.platform, target.inputs.full_python)
     flat = {index for index, _ in target.inputs.find_links}
-    found: dict[str, dict[str, object]] = {}
+    tables: dict[str, dict[str, object]] = {}
     for text in intent.requirements_of(target):
         parsed = parse_requirement(text)
         if parsed.marker and not parsed.marker.evaluate({**environment, "extra": ""}):
             continue
         name = requirement_name(text)
-        one = found.setdefault(name, {})
-        extras = {*_texts(one.get("extras")), *map(canonical_name, parsed.extras)}
-        one |= {"extras": sorted(extras)} if extras else {}
+        requirement = tables.setdefault(name, {})
+        extras = {*_texts(requirement.get("extras")), *map(canonical_name, parsed.extras)}
+        requirement |= {"extras": sorted(extras)} if extras else {}
         if parsed.url:
-            one |= _source(parsed.url)
+            requirement |= _source(parsed.url)
             continue
         if parsed.specifier:
-            one["version"] = ",".join(filter(None, [str(one.get("version", "")), str(parsed.specifier)]))
+            requirement["version"] = ",".join(
+                filter(None, [str(requirement.get("version", "")), str(parsed.specifier)])
+            )
         index = intent.index_of(pins[name]) if name in pins else None
         if index and index not in flat:
-            one["index"] = addresses[index]
-    for name, one in found.items():
-        if "git" not in one and "url" not in one:
-            one = {"version": one.pop("version", "*"), **one}
-        yield name, one["version"] if list(one) == ["version"] else one
+            requirement["index"] = addresses[index]
+    for name, requirement in tables.items():
+        if "git" not in requirement and "url" not in requirement:
+            requirement = {"version": requirement.pop("version", "*"), **requirement}
+        yield name, requirement["version"] if list(requirement) == ["version"] else requirement
 
 
 def _texts(given: object) -> list[str]:
-    return [str(one) for one in given] if isinstance(given, list) else []
+    return [str(text) for text in given] if isinstance(given, list) else []
 
 
 def _source(url: str) -> dict[str, object]:
     if git := _GIT.fullmatch(url):
-        said = {"git": git["url"], "rev": git["rev"], "subdirectory": git["folder"]}
-        return {what: one for what, one in said.items() if one}
+        parts = {"git": git["url"], "rev": git["rev"], "subdirectory": git["folder"]}
+        return {what: part for what, part in parts.items() if part}
     return {"url": url}
 
 
@@ -244,7 +246,7 @@ def _table(name: str, values: Mapping[str, object], *notes: str) -> Iterator[str
     if values:
         yield f"[{name}]"
         yield from map(comment, notes)
-        yield from (f"{key(one)} = {value(item)}" for one, item in values.items())
+        yield from (f"{key(entry_name)} = {value(entry)}" for entry_name, entry in values.items())
         yield ""
 
 
@@ -254,5 +256,5 @@ def _name(target: LockedTarget) -> str:
     return "default-target" if name == "default" else name
 
 
-def _pins_of(several: Sequence[str]) -> str:
-    return "-".join([*several, "pins"])
+def _pins_of(own_features: Sequence[str]) -> str:
+    return "-".join([*own_features, "pins"])

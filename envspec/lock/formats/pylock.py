@@ -52,12 +52,12 @@ def pylock_toml(lock: Lock, target: LockedTarget, urls: PylockUrls) -> str:
     # The specification wants the array even when nothing is in it.
     packages = document.pop("packages") if pins else ()
     rows = zip(packages, pins, strict=False)
-    tables = (f"\n[[packages]]\n{_lines(_with_wheel_name(one, pin))}{_about_variant(pin)}" for one, pin in rows)
+    tables = (f"\n[[packages]]\n{_lines(_with_wheel_name(package, pin))}{_about_variant(pin)}" for package, pin in rows)
     return "".join((f"# {lock.name}, target {target.name}.\n", _lines(document), *tables))
 
 
 def _lines(table: Mapping[str, Any]) -> str:
-    return "".join(f"{key(name)} = {value(item)}\n" for name, item in table.items())
+    return "".join(f"{key(name)} = {value(entry)}\n" for name, entry in table.items())
 
 
 def _with_wheel_name(package: Mapping[str, Any], pin: Pin) -> Mapping[str, Any]:
@@ -73,8 +73,10 @@ def _about_variant(pin: Pin) -> str:
     if variant is None:
         return ""
     features: dict[str, dict[str, list[str]]] = {}
-    for one in properties_of(variant):
-        features.setdefault(one.namespace, {}).setdefault(one.feature, []).append(one.value)
+    for variant_property in properties_of(variant):
+        features.setdefault(variant_property.namespace, {}).setdefault(variant_property.feature, []).append(
+            variant_property.value
+        )
     # namespaces that no listed variant has may go, but a list without any is none
     used = [name for name in variant.priorities if name in features] or list(variant.priorities)
     return (

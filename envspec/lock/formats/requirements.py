@@ -40,7 +40,7 @@ def requirements_txt(lock: Lock, target: LockedTarget) -> str:
 
 def build_constraints(pins: Iterable[Pin]) -> str:
     """Return the text of uv's `--build-constraints` for sources: what their builds get, each file by its hash."""
-    wheels = {(one.name, one.version, one.sha256) for pin in pins for one in pin.built_with or ()}
+    wheels = {(wheel.name, wheel.version, wheel.sha256) for pin in pins for wheel in pin.built_with or ()}
     return "".join(f"{name}=={version} --hash=sha256:{sha256}\n" for name, version, sha256 in sorted(wheels))
 
 
@@ -84,11 +84,11 @@ def _uv_options(extra: list[str], flat: Collection[str]) -> str:
     """Return uv's options for the indexes other than PyPI. uv knows PyTorch's own."""
     pytorch = [index for index in extra if index.startswith(_PYTORCH)]
     pages = [index for index in extra if index in flat]
-    others = [index for index in extra if index not in {*pytorch, *pages}]
+    other_indexes = [index for index in extra if index not in {*pytorch, *pages}]
     options = [f"--torch-backend={index.removeprefix(_PYTORCH)}" for index in pytorch]
     options += [f'--find-links="URL of {index}"' for index in pages]
-    options += [f"--index={index}=URL" for index in others]
-    if others:
+    options += [f"--index={index}=URL" for index in other_indexes]
+    if other_indexes:
         # uv stops at the first index that knows a name. Here the hash decides which file it is, so it may look on.
         options.append("--index-strategy=unsafe-best-match")
     return "".join(f"{option} " for option in options)

@@ -46,7 +46,10 @@ def sbom(lock: Lock, target: LockedTarget) -> str:
     python = lock.python(target)
     runtime = [_python(python)] if python else []
     needs = {
-        root.bom_ref: {*(components[node].bom_ref for node in _roots(graph)), *(one.bom_ref for one in runtime)}
+        root.bom_ref: {
+            *(components[node].bom_ref for node in _roots(graph)),
+            *(component.bom_ref for component in runtime),
+        }
     } | {
         component.bom_ref: {components[edge.target].bom_ref for edge in graph.outgoing.get(node, ())}
         for node, component in components.items()
@@ -55,7 +58,7 @@ def sbom(lock: Lock, target: LockedTarget) -> str:
         components=[*components.values(), *runtime],
         serial_number=uuid5(NAMESPACE_URL, f"urn:envspec:{digest}"),
         # not by `register_dependency`, which looks through all that is registered each time
-        dependencies=[Dependency(ref, map(Dependency, others)) for ref, others in needs.items()],
+        dependencies=[Dependency(ref, map(Dependency, required_refs)) for ref, required_refs in needs.items()],
     )
     bom.metadata.component = root
     # it looks through all dependencies for each component; every one has its entry above

@@ -35,18 +35,18 @@ class Provided(Struct, frozen=True, dict=True):
     @cached_property
     def _by_conda(self) -> Mapping[str, tuple[LockedTarget, ...]]:
         """Name → the targets that have it of conda alone."""
-        found: dict[str, tuple[LockedTarget, ...]] = {}
+        targets_by_name: dict[str, tuple[LockedTarget, ...]] = {}
         for target in self.targets:
             pip = {pin.name for pin in pip_pins(target)}
             of_conda = {name for pin in target.pins if pin.kind == "conda" for name in pin.provides}
             for name in sorted((of_conda & {requirement_name(text) for text in _texts(target)}) - pip):
-                found[name] = (*found.get(name, ()), target)
-        return dict(sorted(found.items()))
+                targets_by_name[name] = (*targets_by_name.get(name, ()), target)
+        return dict(sorted(targets_by_name.items()))
 
     @cached_property
     def kept_out(self) -> Mapping[str, tuple[str, ...]]:
         """Name → the overrides that keep it out wherever conda has it, and pin it wherever pip has it."""
-        found = {}
+        overrides = {}
         for name, of_conda in self._by_conda.items():
             lines: dict[str, set[str]] = {}
             for target in self.targets:
@@ -57,8 +57,8 @@ class Provided(Struct, frozen=True, dict=True):
             if of_both or _is_overridden(name, self.targets) or any(len(texts) > 1 for texts in lines.values()):
                 continue
             marked = (f"{text} ; {platform_marker(platform)}" for platform, (text,) in sorted(lines.items()))
-            found[name] = tuple(marked) or (f"{name} ; {_NOWHERE}",)
-        return found
+            overrides[name] = tuple(marked) or (f"{name} ; {_NOWHERE}",)
+        return overrides
 
     def of(self, target: LockedTarget) -> tuple[str, ...]:
         """List what uv leaves out for a target, since conda provides it."""
@@ -81,8 +81,8 @@ def _is_overridden(name: str, targets: Sequence[LockedTarget]) -> bool:
 
 def _pin_requirement(pin: Pin, target: LockedTarget) -> str:
     """Return a pin as a requirement, with each extra that the target's requirements ask of it."""
-    asked = (parse_requirement(text) for text in _texts(target) if requirement_name(text) == pin.name)
-    extras = sorted({extra for one in asked for extra in one.extras})
+    requirements = (parse_requirement(text) for text in _texts(target) if requirement_name(text) == pin.name)
+    extras = sorted({extra for requirement in requirements for extra in requirement.extras})
     named = f"{pin.name}[{','.join(extras)}]" if extras else pin.name
     if pin.git is not None:
         return f"{named} @ git+{pin.git.address}"
@@ -148,20 +148,21 @@ def uv_project(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], addresse
 
 def _unsaid(spec: Spec, of: _Targets) -> Iterator[str]:
     def machines(target: LockedTarget) -> list[str]:
-        said = {"glibc": target.inputs.glibc, "cpu": target.inputs.cpu}
-        return [f"{what} {version}" for what, version in said.items() if version]
+        requirements = {"glibc": target.inputs.glibc, "cpu": target.inputs.cpu}
+        return [f"{what} {version}" for what, version in requirements.items() if version]
 
     yield from intent.omissions(spec, of.all, machines)
     for target in of.all:
         if conda := target.inputs.conda_requirements:
             yield f"target {target.name}: conda's {', '.join(conda)}"
-        if kept := of.provided.of(target):
-            yield f"target {target.name}: what conda provides: {', '.join(kept)}"
+        if provided := of.provided.of(target):
+            yield f"target {target.name}: what conda provides: {', '.join(provided)}"
         if taken := of.provided.names_from_index(target):
             yield f"target {target.name}: uv takes from an index what conda provides: {', '.join(taken)}"
     for text, having in _overrides(of).items():
         if of.apart and len(having) < len(of.all):
-            yield f"the override {text} holds for {', '.join(one.name for one in having)} alone, and uv has one list"
+            names = ", ".join(target.name for target in having)
+            yield f"the override {text} holds for {names} alone, and uv has one list"
     wheels = {pin.name for target in of.all for pin in pip_pins(target) if pin.is_wheel}
     for name in sorted(spec.pip.allow_source & wheels - {pin.name for pin in _source_pins(of)}):
         yield f"allow-source {name}: its pin is a wheel, and uv would take sources alone"
@@ -169,9 +170,9 @@ def _unsaid(spec: Spec, of: _Targets) -> Iterator[str]:
 
 def _dependency_lines(of: _Targets) -> Iterator[str]:
     if not of.apart:
-        wanted = intent.by_target(of.all, intent.requirements_of)
+        targets_by_text = intent.by_target(of.all, intent.requirements_of)
         yield from strings(
-            "dependencies", (line for text, having in wanted.items() for line in of.with_markers(text, having))
+            "dependencies", (line for text, having in targets_by_text.items() for line in of.with_markers(text, having))
         )
         return
     yield "dependencies = []"
@@ -196,14 +197,16 @@ def _differing(of: _Targets) -> dict[str, dict[str, str]]:
     conda = {name for target in of.all for name in of.provided.names_from_index(target)}
     every = intent.versions(of.all)
     return {
-        name: found
-        for name, found in every.items()
-        if name not in of.provided.kept_out and (name in conda or len(set(found.values())) > 1)
+        name: versions
+        for name, versions in every.items()
+        if name not in of.provided.kept_out and (name in conda or len(set(versions.values())) > 1)
     }
 
 
 def _environments(of: _Targets) -> Iterator[str]:
-    where = [f"{platform_marker(one)} and platform_python_implementation == 'CPython'" for one in of.platforms]
+    where = [
+        f"{platform_marker(platform)} and platform_python_implementation == 'CPython'" for platform in of.platforms
+    ]
     yield from strings("environments", where)
     yield from strings("required-environments", where)
     if of.apart:
@@ -221,18 +224,20 @@ def _bounds(of: _Targets) -> Iterator[str]:
     lines.append("# the lock's pins: without these uv chooses anew")
     in_extras = _differing(of) if of.apart else {}
     by_name = {target.name: target for target in of.all}
-    for name, found in intent.versions(of.all).items():
+    for name, versions in intent.versions(of.all).items():
         if name in of.provided.kept_out or name in in_extras:
             continue
         by_version: dict[str, list[LockedTarget]] = {}
-        for target_name, version in found.items():
+        for target_name, version in versions.items():
             by_version.setdefault(version, []).append(by_name[target_name])
         for version, own in by_version.items():
             lines += map(string, of.with_markers(f"{name}=={version}", own))
     yield from array("constraint-dependencies", lines)
     lines = []
     for text, having in _overrides(of).items():
-        reasons = {reason for target in having for one, reason in target.inputs.overrides if one == text and reason}
+        reasons = {
+            reason for target in having for override, reason in target.inputs.overrides if override == text and reason
+        }
         lines += [*map(comment, sorted(reasons)), *map(string, of.with_markers(text, having))]
     if kept_out := of.provided.kept_out:
         lines.append("# what conda provides: only where it doesn't, uv takes it")
@@ -246,8 +251,8 @@ def _overrides(of: _Targets) -> Mapping[str, tuple[LockedTarget, ...]]:
 
 def _source_pins(of: _Targets) -> list[Pin]:
     """List the pins that uv has to build, each once."""
-    found = {(pin.name, pin.version): pin for target in of.all for pin in pip_pins(target) if not pin.is_wheel}
-    return [found[one] for one in sorted(found)]
+    pins = {(pin.name, pin.version): pin for target in of.all for pin in pip_pins(target) if not pin.is_wheel}
+    return [pins[release] for release in sorted(pins)]
 
 
 def _builds(spec: Spec, of: _Targets) -> Iterator[str]:
@@ -255,10 +260,13 @@ def _builds(spec: Spec, of: _Targets) -> Iterator[str]:
     # with no-build, uv builds these alone
     yield from strings("no-binary-package", dict.fromkeys(pin.name for pin in _source_pins(of)))
     terms = [spec.terms_of(target.name) for target in of.all]
-    yield from strings("no-build-isolation-package", sorted({name for one in terms for name in one.no_build_isolation}))
-    needed = {name: texts for one in terms for name, texts in one.build_dependencies.items()}
+    yield from strings(
+        "no-build-isolation-package",
+        sorted({name for target_terms in terms for name in target_terms.no_build_isolation}),
+    )
+    needed = {name: texts for target_terms in terms for name, texts in target_terms.build_dependencies.items()}
     if needed:
-        table = {name: [one.text for one in texts] for name, texts in sorted(needed.items())}
+        table = {name: [requirement.text for requirement in texts] for name, texts in sorted(needed.items())}
         yield f"extra-build-dependencies = {value(table)}"
 
 
@@ -267,24 +275,24 @@ def _newer(spec: Spec, lock: Lock) -> Iterator[str]:
     if moment:
         yield f"exclude-newer = {string(moment)}"
         if exempt := bounds(with_moments_of_lock(spec, moment)):
-            yield f"exclude-newer-package = {value({name: one or False for name, one in sorted(exempt.items())})}"
+            yield f"exclude-newer-package = {value({name: bound or False for name, bound in sorted(exempt.items())})}"
 
 
 def _sources(of: _Targets) -> Iterator[str]:
-    found: dict[str, list[dict[str, str]]] = {}
+    sources_by_name: dict[str, list[dict[str, str]]] = {}
     for target in of.all:
         for pin in pip_pins(target):
             if index := intent.index_of(pin):
-                one = {"index": _name(index)}
+                source = {"index": _name(index)}
                 if of.apart and pin.name not in of.provided.kept_out:
-                    one["extra"] = target.name
+                    source["extra"] = target.name
                 elif len(of.all) > 1:
-                    one["marker"] = platform_marker(target.inputs.platform)
-                found.setdefault(pin.name, []).append(one)
-    if found:
+                    source["marker"] = platform_marker(target.inputs.platform)
+                sources_by_name.setdefault(pin.name, []).append(source)
+    if sources_by_name:
         yield "[tool.uv.sources]"
-        for name, several in sorted(found.items()):
-            yield f"{key(name)} = {value(several[0] if len(of.all) == 1 else several)}"
+        for name, sources in sorted(sources_by_name.items()):
+            yield f"{key(name)} = {value(sources[0] if len(of.all) == 1 else sources)}"
         yield ""
 
 
@@ -307,12 +315,12 @@ def _name(index: str) -> str:
 def _metadata(of: _Targets, lock: Lock) -> Iterator[str]:
     """State what packages require, as the lock has it: of sources, so that locking runs none of their code; of builds
     for one CUDA, since uv reads one wheel's METADATA for all of a release; and of what corrections add to."""
-    found: dict[tuple[str, str], list[tuple[LockedTarget, Pin]]] = {}
+    pins_by_release: dict[tuple[str, str], list[tuple[LockedTarget, Pin]]] = {}
     for target in of.all:
         for pin in pip_pins(target):
             if not pin.is_wheel or intent.index_of(pin) or _is_corrected(pin, lock):
-                found.setdefault((pin.name, pin.version), []).append((target, pin))
-    for (name, version), pins in sorted(found.items()):
+                pins_by_release.setdefault((pin.name, pin.version), []).append((target, pin))
+    for (name, version), pins in sorted(pins_by_release.items()):
         platforms = {target.inputs.platform for target, _ in pins}
         required: dict[str, set[str]] = {}
         for target, pin in pins:
@@ -334,15 +342,17 @@ def _on(text: str, platforms: Iterable[str]) -> list[str]:
 
 
 def _is_corrected(pin: Pin, lock: Lock) -> bool:
-    """Say whether a correction asks for a package that the pin's METADATA leaves out."""
+    """Return whether a correction asks for a package that the pin's METADATA leaves out."""
     required = set(map(requirement_name, pin.dependencies))
     rows = corrections(lock.inputs.without_corrections).of(pin.name, pin.version)
     return any(row.kind == "requirement" and row.bounded in required for row in rows) or any(
-        one.is_of(pin) and (bound := WHEEL_BOUNDS.get(one.constraint)) is not None and bound.kind == "requirement"
-        for one in lock.corrections
+        correction.is_of(pin)
+        and (bound := WHEEL_BOUNDS.get(correction.constraint)) is not None
+        and bound.kind == "requirement"
+        for correction in lock.corrections
     )
 
 
 def _extras(required: Iterable[str]) -> list[str]:
-    found = (name for text in required for name in re.findall(r"""extra == ['"]([\w.-]+)['"]""", text))
-    return list(dict.fromkeys(found))
+    names = (name for text in required for name in re.findall(r"""extra == ['"]([\w.-]+)['"]""", text))
+    return list(dict.fromkeys(names))

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from envspec.base import programs
 from envspec.binaries.fatbin import CUBIN_MAGIC, read_cubin
@@ -49,24 +49,24 @@ class Compiler(Struct, frozen=True):
 class Compilation(Struct, frozen=True):
     """One kernel compiled for one architecture.
 
-    release  what the compiler says that it is ("12.8"), None where it wasn't heard
-    gpu      the target's architecture: "sm_90"
-    asked    what the compiler was asked for: "sm_90a" where triton asks so
-    made     the architecture in the machine code, read back from it; None where there is none
-    error    what the compiler said instead
+    release    the compiler's own release ("12.8"), None where it states none
+    gpu        the target's architecture: "sm_90"
+    requested  the architecture that the compiler was to make: "sm_90a" where triton asks so
+    made       the architecture in the machine code, read back from it; None where there is none
+    error      the compiler's message instead
     """
 
     compiler: Compiler
     release: str | None
     gpu: str
-    asked: str
+    requested: str = field(name="asked")
     made: str | None
     error: str | None = None
 
     @property
     def ok(self) -> bool:
         """Return whether the machine code is what was asked for, and runs on the GPU."""
-        return self.made == self.asked and sass_runs(
+        return self.made == self.requested and sass_runs(
             read_capability(self.made), read_capability(self.gpu), self.release
         )
 

@@ -74,10 +74,10 @@ def _row(row: Row, known: Mapping[Key, Known]) -> Row:
         added = facts(old, new)
         # an index that was asked about the pin may have said it already
         codes = {fact.code for fact in added}
-        found = (*(fact for fact in move.facts if fact.code != "yanked" or "yanked" not in codes), *added)
+        merged = (*(fact for fact in move.facts if fact.code != "yanked" or "yanked" not in codes), *added)
         return replace(
             move,
-            facts=tuple(sorted(found, key=lambda fact: RISKS.index(fact.risk))),
+            facts=tuple(sorted(merged, key=lambda fact: RISKS.index(fact.risk))),
             parts=tuple(with_facts(part) for part in move.parts),
             releases=new.releases if new else None,
         )
@@ -100,34 +100,38 @@ def _vulnerable(old: Known | None, new: Known) -> Iterator[Fact]:
         # without an answer for the new version, nothing counts as fixed
         return
     before = old.vulnerabilities if old else ()
-    names = {name for one in before or () for name in one.names}
-    for one in new.vulnerabilities:
-        if not names & one.names or _counts_anew(one):
-            yield _new(one, was_known=before is not None)
-    still = [one for one in new.vulnerabilities if names & one.names and not _counts_anew(one)]
+    names = {name for vulnerability in before or () for name in vulnerability.names}
+    for vulnerability in new.vulnerabilities:
+        if not names & vulnerability.names or _counts_anew(vulnerability):
+            yield _new(vulnerability, was_known=before is not None)
+    still = [
+        vulnerability
+        for vulnerability in new.vulnerabilities
+        if names & vulnerability.names and not _counts_anew(vulnerability)
+    ]
     if still:
-        risk = highest("low" if one.ignored is not None else "medium" for one in still)
+        risk = highest("low" if vulnerability.ignored is not None else "medium" for vulnerability in still)
         yield Fact(risk, "still-vulnerable", f"still vulnerable: {'; '.join(map(_with_fix, still))}")
-    left = {name for one in new.vulnerabilities for name in one.names}
-    fixed = [one for one in before or () if not left & one.names]
+    left = {name for vulnerability in new.vulnerabilities for name in vulnerability.names}
+    fixed = [vulnerability for vulnerability in before or () if not left & vulnerability.names]
     if fixed:
         yield Fact("low", "vulnerability-fixed", f"fixes {_titles(fixed)}")
 
 
-def _counts_anew(one: Vulnerability) -> bool:
+def _counts_anew(vulnerability: Vulnerability) -> bool:
     # a release that was malicious before is no better for it
-    return one.malicious and one.ignored is None
+    return vulnerability.malicious and vulnerability.ignored is None
 
 
-def _new(one: Vulnerability, *, was_known: bool) -> Fact:
-    summary = f": {one.summary}" if one.summary else ""
-    if one.malicious and one.ignored is None:
-        return Fact("high", "malicious", f"KNOWN TO BE MALICIOUS, {one.title}{summary}: don't install it")
+def _new(vulnerability: Vulnerability, *, was_known: bool) -> Fact:
+    summary = f": {vulnerability.summary}" if vulnerability.summary else ""
+    if vulnerability.malicious and vulnerability.ignored is None:
+        return Fact("high", "malicious", f"KNOWN TO BE MALICIOUS, {vulnerability.title}{summary}: don't install it")
     doubt = "" if was_known else " (unknown for the old version)"
-    text = f"{'newly ' * was_known}vulnerable, {one.title}{summary}{doubt}"
-    if one.ignored is not None:
-        return Fact("low", "newly-vulnerable", f"{text}; the spec ignores it: {one.ignored}")
-    return Fact("high", "newly-vulnerable", f"{text}; {_fix(one)}")
+    text = f"{'newly ' * was_known}vulnerable, {vulnerability.title}{summary}{doubt}"
+    if vulnerability.ignored is not None:
+        return Fact("low", "newly-vulnerable", f"{text}; the spec ignores it: {vulnerability.ignored}")
+    return Fact("high", "newly-vulnerable", f"{text}; {_fix(vulnerability)}")
 
 
 def _yank_facts(old: Known | None, new: Known) -> Iterator[Fact]:
@@ -143,13 +147,17 @@ def _upload_facts(new: Known) -> Iterator[Fact]:
         yield Fact("low", "published", f"published on {new.published}")
 
 
-def _titles(found: Iterable[Vulnerability]) -> str:
-    return ", ".join(one.title for one in found)
+def _titles(vulnerabilities: Iterable[Vulnerability]) -> str:
+    return ", ".join(vulnerability.title for vulnerability in vulnerabilities)
 
 
-def _with_fix(one: Vulnerability) -> str:
-    return f"{one.title}, {_fix(one)}" if one.ignored is None else f"{one.title}, ignored by the spec: {one.ignored}"
+def _with_fix(vulnerability: Vulnerability) -> str:
+    return (
+        f"{vulnerability.title}, {_fix(vulnerability)}"
+        if vulnerability.ignored is None
+        else f"{vulnerability.title}, ignored by the spec: {vulnerability.ignored}"
+    )
 
 
-def _fix(one: Vulnerability) -> str:
-    return f"fixed in {', '.join(one.fixed_in)}" if one.fixed_in else "no release fixes it yet"
+def _fix(vulnerability: Vulnerability) -> str:
+    return f"fixed in {', '.join(vulnerability.fixed_in)}" if vulnerability.fixed_in else "no release fixes it yet"

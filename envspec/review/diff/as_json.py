@@ -21,18 +21,18 @@ def as_json(review: Review) -> dict[str, Any]:
         "risk": review.risk if review else None,
         "chosen": list(review.chosen),
         "audit": _audit(review.looked_up) if review.looked_up else None,
-        "verified": _answers(review.asked) if review.asked else None,
+        "verified": _answers(review.verified) if review.verified else None,
         "flaws": [to_builtins(fact) for fact in review.flaws],
         "spec": [to_builtins(fact) for fact in review.settings],
         "gpu": [to_builtins(fact) for fact in review.gpu],
         "pythons": [
-            {"platform": one.platform, "old": _python(one.old), "new": _python(one.new)} for one in review.pythons
+            {"platform": move.platform, "old": _python(move.old), "new": _python(move.new)} for move in review.pythons
         ],
         "targets": {
             "added": list(review.came),
             "removed": list(review.went),
             "renamed": [{"old": old, "new": new} for old, new in review.renamed],
-            "downloads": [{"target": one.name, "old": one.old, "new": one.new} for one in review.sizes],
+            "downloads": [{"target": size.name, "old": size.old, "new": size.new} for size in review.sizes],
         },
         "packages": [_row(row) for row in review.rows],
     }
@@ -72,7 +72,7 @@ def _row(row: Row) -> dict[str, Any]:
         "direct": row.direct,
         "via": None if row.via is None else list(row.via),
         "new": row.new,
-        "changes": [_move(one) for move in row.moves for one in move.exact],
+        "changes": [_move(part) for move in row.moves for part in move.exact],
     }
 
 

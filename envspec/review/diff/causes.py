@@ -25,12 +25,12 @@ _OF_EXTRA = re.compile(r"""\bextra == ["']([^"']+)["']""")
 class Reason(Struct, frozen=True):
     """The reason why a package went back: in words, and the package whose own change brought it, None where none did.
 
-    `asked` says that it is the spec itself, `correction` names the one of envspec's that it is.
+    `by_spec` says that it is the spec itself, `correction` names the one of envspec's that it is.
     """
 
     text: str
     package: str | None = None
-    asked: bool = False
+    by_spec: bool = False
     correction: str | None = None
 
 
@@ -43,7 +43,7 @@ def reason_of_step_back(old: Pin, before: LockedTarget, after: LockedTarget, cor
     markers = Markers(after.inputs.platform, after.inputs.full_python)
     for line in (*after.inputs.requirements, *after.inputs.constraints):
         if (bound := _refuses(line, old)) is not None:
-            return Reason(f"the spec asks for {bound}", asked=True)
+            return Reason(f"the spec asks for {bound}", by_spec=True)
     for pin in pins:
         for line in pin.dependencies:
             if (bound := _refuses(line, old)) is not None:
@@ -55,8 +55,8 @@ def reason_of_step_back(old: Pin, before: LockedTarget, after: LockedTarget, cor
                 and _holds(markers, row.requirement)
                 and (bound := _refuses(row.requirement, old)) is not None
             ):
-                said = f"{pin.name} {pin.version} needs {bound}, says envspec's correction {row.name}: {row.reason}"
-                return Reason(said, _if_in(moved, pin.name), correction=row.name)
+                text = f"{pin.name} {pin.version} needs {bound}, says envspec's correction {row.name}: {row.reason}"
+                return Reason(text, _if_in(moved, pin.name), correction=row.name)
     for line in old.dependencies:
         for pin in pins:
             if (bound := _refuses(line, pin)) is not None and pin.name in moved and _holds(markers, line):
@@ -74,8 +74,10 @@ def _refuses(line: str, pin: Pin) -> str | None:
     """Return the bound of a requirement that is about a package and doesn't admit its version."""
     if requirement_name(line) != pin.name:
         return None
-    asked = parse_requirement(line)
-    return None if asked.specifier.contains(pin.version, prereleases=True) else f"{pin.name}{asked.specifier}"
+    requirement = parse_requirement(line)
+    return (
+        None if requirement.specifier.contains(pin.version, prereleases=True) else f"{pin.name}{requirement.specifier}"
+    )
 
 
 def _holds(markers: Markers, line: str) -> bool:
@@ -100,16 +102,16 @@ def goes_with_torch(change: PinChange, before: Lock, after: Lock) -> str | None:
     new = change.new
     if new is None or change.old is None or new.direct or not (is_toolkit(new.name) or new.name == "triton"):
         return None
-    found: dict[str, None] = {}
+    releases: dict[str, None] = {}
     for name in change.targets:
         was, now = (_torch_of(lock.target(name)) for lock in (before, after))
         if was is None or now is None or (was.version, was.build, was.index) == (now.version, now.build, now.index):
             return None
         if any(_refuses(line, new) for line in now.dependencies):
             return None
-        found[f"{now.name} {now.version}"] = None
+        releases[f"{now.name} {now.version}"] = None
     # of several builds, what they share
-    return next(iter(found)).partition("+")[0] if len(found) > 1 else next(iter(found), None)
+    return next(iter(releases)).partition("+")[0] if len(releases) > 1 else next(iter(releases), None)
 
 
 def _torch_of(target: LockedTarget | None) -> Pin | None:
@@ -162,13 +164,13 @@ def lost_extras(old: Graph, new: Graph, overrides: Collection[str]) -> Iterator[
 
 def _find_orphans(nodes: Iterable[Node], old: Graph, new: Graph) -> list[str]:
     """Name packages that went, and those that they required and that went with them."""
-    waiting, found = list(nodes), set[Node]()
+    waiting, orphans = list(nodes), set[Node]()
     while waiting:
         node = waiting.pop()
-        if node not in found:
-            found.add(node)
+        if node not in orphans:
+            orphans.add(node)
             waiting += [edge.target for edge in old.outgoing.get(node, ()) if edge.target not in new.pins]
-    return sorted(node.name for node in found)
+    return sorted(node.name for node in orphans)
 
 
 def _who(node: Node, extra: str, old: Graph, new: Graph, overrides: Collection[str]) -> str:
@@ -178,7 +180,7 @@ def _who(node: Node, extra: str, old: Graph, new: Graph, overrides: Collection[s
     if any(edge.target == node and _asks(edge, extra) for edge in old.roots):
         return "the spec no longer asks for"
     asking = [edge.source for edge in old.incoming.get(node, ()) if edge.source is not None and _asks(edge, extra)]
-    names = [f"{one.name} {new.pins[one].version}" for one in asking if one in new.pins]
+    names = [f"{parent.name} {new.pins[parent].version}" for parent in asking if parent in new.pins]
     return (
         f"{few(names)} no longer {'asks' if len(names) == 1 else 'ask'} for" if names else "nothing asks any more for"
     )
@@ -187,7 +189,7 @@ def _who(node: Node, extra: str, old: Graph, new: Graph, overrides: Collection[s
 def _asks(edge: Edge, extra: str) -> bool:
     if edge.kind != "pip":
         return False
-    return extra in {canonical_name(one) for one in head_of(edge.overridden or edge.requirement).extras}
+    return extra in {canonical_name(requested) for requested in head_of(edge.overridden or edge.requirement).extras}
 
 
 def _go(names: list[str]) -> str:

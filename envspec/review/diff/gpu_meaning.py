@@ -35,8 +35,8 @@ def meaning(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
     yield from _gpus(old, new)
     yield from _architecture_change(old, new)
     yield from _torch(new, was, now)
-    for one, title in _TITLES.items():
-        yield from _library(one, title, new, was, now)
+    for family, title in _TITLES.items():
+        yield from _library(family, title, new, was, now)
 
 
 class _Gpu(Struct, frozen=True):
@@ -46,7 +46,7 @@ class _Gpu(Struct, frozen=True):
     torch: Pin | None
     cuda: str | None
     libraries: dict[str, Pin]
-    floor: str | None
+    oldest_driver: str | None
 
     @staticmethod
     def of(target: LockedTarget) -> _Gpu:
@@ -58,7 +58,7 @@ class _Gpu(Struct, frozen=True):
             elif family := family_of(pin.name):
                 libraries[family] = pin
         cuda = cuda_of(torch, target.inputs.platform) if torch else None
-        return _Gpu(torch, cuda, libraries, target.driver_floor or _floor(target, cuda))
+        return _Gpu(torch, cuda, libraries, target.driver_floor or _oldest_driver(target, cuda))
 
 
 def cuda_of(torch: Pin, platform: str) -> str | None:
@@ -81,24 +81,24 @@ def cuda_of(torch: Pin, platform: str) -> str | None:
     return torch_builds.cuda_of(variant) if variant and re.fullmatch(r"cu\d+", variant) else None
 
 
-def _floor(target: LockedTarget, cuda: str | None) -> str | None:
-    """Work out the driver floor of a file that doesn't record one."""
-    wanted = target.inputs.cuda or cuda
-    if wanted is None or wanted == "cpu":
+def _oldest_driver(target: LockedTarget, cuda: str | None) -> str | None:
+    """Work out the oldest driver of a file that doesn't record one."""
+    toolkit = target.inputs.cuda or cuda
+    if toolkit is None or toolkit == "cpu":
         return None
-    return toolkits.driver_floor(wanted, target.inputs.platform or "linux-64")
+    return toolkits.driver_floor(toolkit, target.inputs.platform or "linux-64")
 
 
 def _cuda(old: LockedTarget, new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:
     """Compare the CUDA that the spec asks for, and the one that torch was built for."""
-    asked = old.inputs.cuda, new.inputs.cuda
-    if asked[0] != asked[1] and any(asked):
-        if asked[1] is None:
-            yield Fact("high", "cuda-dropped", f"CUDA {asked[0]} -> none: this is a CPU target now")
-        elif asked[0] is None:
-            yield Fact("medium", "cuda-moved", f"CUDA none -> {asked[1]}: this is a GPU target now")
+    requested = old.inputs.cuda, new.inputs.cuda
+    if requested[0] != requested[1] and any(requested):
+        if requested[1] is None:
+            yield Fact("high", "cuda-dropped", f"CUDA {requested[0]} -> none: this is a CPU target now")
+        elif requested[0] is None:
+            yield Fact("medium", "cuda-moved", f"CUDA none -> {requested[1]}: this is a GPU target now")
         else:
-            yield _cuda_move(asked[0], asked[1], "CUDA", None)
+            yield _cuda_move(requested[0], requested[1], "CUDA", None)
     elif was.cuda != now.cuda and was.cuda and now.cuda:
         name = now.torch.name if now.torch else None
         if now.cuda == "cpu":
@@ -119,26 +119,26 @@ def _cuda_move(old: str, new: str, what: str, package: str | None) -> Fact:
 
 
 def _driver(old: LockedTarget, new: LockedTarget, was: _Gpu, now: _Gpu) -> Iterator[Fact]:
-    if was.floor is None or now.floor is None or was.floor == now.floor:
+    if was.oldest_driver is None or now.oldest_driver is None or was.oldest_driver == now.oldest_driver:
         return
-    change = f"driver floor {was.floor} -> {now.floor}"
+    change = f"driver floor {was.oldest_driver} -> {now.oldest_driver}"
     machines = new.inputs.driver
-    if not _older(was.floor, now.floor):
+    if not _older(was.oldest_driver, now.oldest_driver):
         if was.cuda == now.cuda and _hardware(old) == _hardware(new):
             message = f"{change}, though neither CUDA nor the GPUs changed: machines may be let in that can't run this"
             yield Fact("high", "driver-floor-lowered", message)
         else:
             yield Fact("low", "driver-floor-lowered", change)
-    elif machines and not _older(machines, now.floor):
+    elif machines and not _older(machines, now.oldest_driver):
         yield Fact("low", "driver-floor-raised", f"{change}: the spec's machines have {machines}, which is enough")
     else:
         yield Fact("high", "driver-floor-raised", f"{change}: machines with an older driver can't run this")
 
 
-def _older(one: str, other: str) -> bool:
+def _older(driver: str, other: str) -> bool:
     """Return whether a driver is older than another. Drivers are dotted numbers; anything else counts as older."""
     try:
-        return numbers(one) < numbers(other)
+        return numbers(driver) < numbers(other)
     except ValueError:
         return True
 
@@ -155,7 +155,7 @@ def _gpus(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
 def _architecture_change(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
     """Yield a change of the recorded architectures that no change of the GPUs explains."""
     if old.architectures != new.architectures and old.inputs.gpus == new.inputs.gpus:
-        was, now = (", ".join(one.architectures) or "none" for one in (old, new))
+        was, now = (", ".join(target.architectures) or "none" for target in (old, new))
         message = f"architectures {was} -> {now}, though the spec asks for the same GPUs"
         yield Fact("high", "architectures-changed", message)
 
@@ -192,10 +192,12 @@ def _compiled_architectures(gpu: _Gpu, target: LockedTarget) -> _Compiled | None
     compiled: list[_Compiled]
     if gpu.torch.kind == "conda":
         own = conda_builds.builds(gpu.torch.version, platform=platform)
-        compiled = [(one.sm, one.ptx, one.cuda) for one in own if one.cuda == gpu.cuda and one.arm_variant is None]
+        compiled = [
+            (build.sm, build.ptx, build.cuda) for build in own if build.cuda == gpu.cuda and build.arm_variant is None
+        ]
     else:
         builds = torch_builds.builds(gpu.torch.version, gpu.cuda, platform)
-        compiled = [(one.sm, one.ptx, one.cuda) for one in builds]
+        compiled = [(build.sm, build.ptx, build.cuda) for build in builds]
     return compiled[0] if compiled and compiled[0][0] else None
 
 
@@ -221,11 +223,11 @@ def _library(family: str, title: str, new: LockedTarget, was: _Gpu, now: _Gpu) -
         # the table may only hold an older release than this: what that lost stays lost, and nothing else is known
         if before and after and before.version == old_pin.version:
             lost: Risk = "high" if family == "cudnn" else "medium"
-            cudas = [None if one.cuda == "cpu" else one.cuda for one in (was, now)]
+            cudas = [None if side.cuda == "cpu" else side.cuda for side in (was, now)]
             compiled = (before.sm, before.ptx, cudas[0]), (after.sm, after.ptx, cudas[1])
-            found = _architectures(f"{title} {new_pin.version}", new_pin.name, *compiled, new, lost)
+            changes = _architectures(f"{title} {new_pin.version}", new_pin.name, *compiled, new, lost)
             exact = after.version == new_pin.version
-            yield from (fact for fact in found if exact or fact.code != "architecture-gained")
+            yield from (fact for fact in changes if exact or fact.code != "architecture-gained")
 
 
 def _architectures(
@@ -235,16 +237,19 @@ def _architectures(
     known = sorted(gpus.capabilities(), key=order)
     lost = [c for c in known if _runs(before, c) and not _runs(after, c)]
     gained = [c for c in known if _runs(after, c) and not _runs(before, c)]
-    asked = set(map(capability_of, target.architectures))
-    own = [c for c in lost if c in asked]
+    requested = set(map(capability_of, target.architectures))
+    own = [c for c in lost if c in requested]
     other = [c for c in lost if c not in own]
     if own:
         message = f"{what} has no code for {_sm_names(own)}, which this target asks for"
         yield Fact(lost_risk, "architecture-lost", message, package=package)
     if other:
-        whose = ", which this target doesn't ask for" if asked else ""
+        whose = ", which this target doesn't ask for" if requested else ""
         yield Fact(
-            "low" if asked else "medium", "architecture-lost", f"{what} lost {_sm_names(other)}{whose}", package=package
+            "low" if requested else "medium",
+            "architecture-lost",
+            f"{what} lost {_sm_names(other)}{whose}",
+            package=package,
         )
     if gained:
         yield Fact("low", "architecture-gained", f"{what} gained {_sm_names(gained)}", package=package)

@@ -30,7 +30,7 @@ def body(review: Review, heading: str = "h2") -> Iterator[str]:
     """Yield the review without a page around it: pieces of HTML, whose own titles are `heading`s."""
     for row, fact in review.shouted:
         yield f'<p class="alarm"><strong>{text(row.name)}</strong>: {_escape(words.fact(fact))}</p>'
-    for how in (review.asked, review.looked_up):
+    for how in (review.verified, review.looked_up):
         yield from (f'<p class="medium">{text(line)}</p>' for line in (how.gaps() if how else ()))
     yield from _facts(words.FLAWS, review.flaws, heading=heading)
     yield from _facts("GPU", review.gpu, heading=heading)
@@ -38,8 +38,8 @@ def body(review: Review, heading: str = "h2") -> Iterator[str]:
     yield from _facts("Spec and targets", review.settings, more, heading=heading)
     if review.chosen:
         yield from _facts("Chosen", (), map(text, review.chosen), heading=heading)
-    if review.asked:
-        yield from _facts("Indexes", (), map(text, review.asked.lines()), heading=heading)
+    if review.verified:
+        yield from _facts("Indexes", (), map(text, review.verified.lines()), heading=heading)
     if review.looked_up:
         yield from _facts("Audit", (), map(text, review.looked_up.lines()), heading=heading)
     for section in words.sections(review):
@@ -75,8 +75,8 @@ def _row(row: Row) -> str:
     ]
     name = f"<th scope=row>{text(row.name)}{kind}</th>"
     # a cell names its column itself, where a phone shows a row as a card
-    told = zip(_HEADS[1:], cells, strict=True)
-    return "".join(["<tr>", name, *(f'<td data-head="{head}">{cell}</td>' for head, cell in told), "</tr>"])
+    labelled = zip(_HEADS[1:], cells, strict=True)
+    return "".join(["<tr>", name, *(f'<td data-head="{head}">{cell}</td>' for head, cell in labelled), "</tr>"])
 
 
 def _change(move: Move) -> str:

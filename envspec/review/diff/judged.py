@@ -32,10 +32,12 @@ def with_spec_changes(review: Review, facts: Iterable[Fact]) -> Review:
     """Add what changed in the spec to what its locks tell of it. Where both tell of a flat index, the spec has the
     whole address."""
     facts = tuple(facts)
-    told = any(fact.code.startswith("index-") for fact in facts)
+    has_addresses = any(fact.code.startswith("index-") for fact in facts)
     moved = {fact.message for fact in facts if fact.code == "index-address-changed"}
     settings = (
-        one for one in review.settings if one.message not in moved and not (told and one.code == "find-links-changed")
+        setting
+        for setting in review.settings
+        if setting.message not in moved and not (has_addresses and setting.code == "find-links-changed")
     )
     ordered = sorted((*settings, *facts), key=lambda fact: (fact.code not in TARGETS, RISKS.index(fact.risk)))
     return replace(review, settings=tuple(ordered))
@@ -46,11 +48,11 @@ def flaws_of(side: Side, spec: Spec | None) -> tuple[Fact, ...]:
     of other tools have none."""
     if side.format != "envspec" or not side.lock.targets:
         return ()
-    found = judge(side.lock) if spec is None else _judged(side.lock, spec_case(spec))
+    flaws = judge(side.lock) if spec is None else _judged(side.lock, spec_case(spec))
     every = {target.name for target in side.lock}
     return tuple(
         Fact("high", flaw.code, flaw.message, () if set(flaw.targets) == every else flaw.targets, flaw.package)
-        for flaw in found
+        for flaw in flaws
     )
 
 
@@ -64,15 +66,15 @@ File = tuple[str, str]
 class Answers(Struct, frozen=True):
     """The indexes' answers about a change.
 
-    held     the files that they were found to hold, of either side, under these hashes
-    refuted  what the new lock has and its index doesn't, as facts of high risk
-    asked    how many pins were asked, and what couldn't be
-    yanked   what an index says of versions that their publisher yanked, by kind, name and version: sentences
+    held      the files that they hold, of either side, under these hashes
+    refuted   what the new lock has and its index doesn't, as facts of high risk
+    verified  how many pins were asked, and what couldn't be
+    yanked    what an index says of versions that their publisher yanked, by kind, name and version: sentences
     """
 
     held: frozenset[File]
     refuted: tuple[Fact, ...]
-    asked: Asked
+    verified: Asked
     yanked: Mapping[tuple[str, str, str], str] = {}
 
 
@@ -91,16 +93,16 @@ def with_answers(review: Review, answers: Answers) -> Review:
     """Raise what the indexes refute, and lower what they hold on both sides. What couldn't be asked stays as it is."""
     raised = lower_risks(add_flaws(review, answers.refuted), answers.held)
     rows = in_order(_add_yanks(row, answers.yanked) for row in raised.rows)
-    return replace(raised, asked=answers.asked, rows=rows)
+    return replace(raised, verified=answers.verified, rows=rows)
 
 
 def _add_yanks(row: Row, yanked: Mapping[tuple[str, str, str], str]) -> Row:
     def add(move: Move) -> Move:
-        said = yanked.get((row.kind, row.name, move.new.version)) if move.new else None
-        if said is None:
+        sentence = yanked.get((row.kind, row.name, move.new.version)) if move.new else None
+        if sentence is None:
             return move
-        fact = Fact("medium", "yanked", said)
-        facts = tuple(sorted((*move.facts, fact), key=lambda one: RISKS.index(one.risk)))
+        fact = Fact("medium", "yanked", sentence)
+        facts = tuple(sorted((*move.facts, fact), key=lambda fact: RISKS.index(fact.risk)))
         return replace(move, facts=facts, parts=tuple(map(add, move.parts)))
 
     moves = tuple(map(add, row.moves))
@@ -109,12 +111,12 @@ def _add_yanks(row: Row, yanked: Mapping[tuple[str, str, str], str]) -> Row:
 
 def lower_risks(review: Review, held: Collection[File]) -> Review:
     """Lower the risk of another file of the same version where its index holds both, the old and the new one."""
-    others = [(fact.package, fact.risk) for fact in (*review.flaws, *review.gpu)]
+    risks_around = [(fact.package, fact.risk) for fact in (*review.flaws, *review.gpu)]
     rows = []
     for row in review.rows:
         moves = tuple(_move(move, held) for move in row.moves)
         if moves != row.moves:
-            around = (risk for name, risk in others if name == row.name)
+            around = (risk for name, risk in risks_around if name == row.name)
             row = replace(row, moves=moves, risk=highest((*(move.risk for move in moves), *around)))
         rows.append(row)
     return replace(review, rows=in_order(rows))
@@ -122,7 +124,7 @@ def lower_risks(review: Review, held: Collection[File]) -> Review:
 
 def _move(move: Move, held: Collection[File]) -> Move:
     parts = tuple(_move(part, held) for part in move.parts)
-    are_held = [_is_held(one.old, held) and _is_held(one.new, held) for one in move.exact]
+    are_held = [_is_held(part.old, held) and _is_held(part.new, held) for part in move.exact]
     if not all(are_held):
         return replace(move, parts=parts)
     return replace(move, parts=parts, facts=tuple(map(_lower, move.facts)))

@@ -39,8 +39,8 @@ def jump(kind: str, old: str, new: str, *, by_year: bool = False) -> Jump:
     number is a year also where it has two digits."""
     if old == new:
         return Jump("none")
-    found = _conda(old, new) if kind == "conda" else _pip(old, new)
-    return replace(found, kind="minor") if by_year and found.kind == "major" else found
+    distance = _conda(old, new) if kind == "conda" else _pip(old, new)
+    return replace(distance, kind="minor") if by_year and distance.kind == "major" else distance
 
 
 def _pip(old: str, new: str) -> Jump:

@@ -56,12 +56,12 @@ def markdown(review: Review, limit: int = LIMIT) -> str:
 
 
 def _changelog(review: Review, room: int, longest: int) -> Iterator[str]:
-    gaps = [*review.asked.gaps()] if review.asked else []
+    gaps = [*review.verified.gaps()] if review.verified else []
     # of a database that doesn't answer one line; below are all
     gaps += [*review.looked_up.gaps()][:1] if review.looked_up else []
     lines = [f"- {_MARKS['medium']} {_within(line, longest)}\n" for line in gaps]
-    found = words.by_kind(review.shouted, lambda one: one[1].code)
-    shouted = [f"> {_within(f'{row.name}: {words.fact(fact)}', longest)}\n" for row, fact in found]
+    ordered = words.by_kind(review.shouted, lambda pair: pair[1].code)
+    shouted = [f"> {_within(f'{row.name}: {words.fact(fact)}', longest)}\n" for row, fact in ordered]
     alarm = "> [!CAUTION]\n"
     if shouted:
         shouted = [alarm, *_first(shouted, 3, room - len(alarm) - _TAIL, "> and {} more of this kind\n"), "\n"]
@@ -76,13 +76,13 @@ def _first(lines: list[str], most: int, room: int, more: str) -> list[str]:
     if len(lines) <= most and sum(map(len, lines)) <= room:
         return lines
     room -= len(more)
-    kept: list[str] = []
+    shown: list[str] = []
     for line in lines[: most - 1]:
         if len(line) > room:
             break
         room -= len(line)
-        kept.append(line)
-    return [*kept, more.format(len(lines) - len(kept))]
+        shown.append(line)
+    return [*shown, more.format(len(lines) - len(shown))]
 
 
 def _within(text: str, room: int) -> str:
@@ -143,17 +143,17 @@ class _Section(Struct, frozen=True):
         used = len(self.before) + len(self.after)
         if used + sum(map(len, self.lines)) <= room:
             return self.before + "".join(self.lines) + self.after
-        kept: list[str] = []
+        shown: list[str] = []
         for line in self.lines:
             if used + len(line) > room - _NOTE:
                 break
             used += len(line)
-            kept.append(line)
-        if not kept:
+            shown.append(line)
+        if not shown:
             return f"\n*{self.what} not shown: `envspec diff` shows them.*\n\n"
-        left = len(self.lines) - len(kept)
+        left = len(self.lines) - len(shown)
         note = f"*… and {left} more, cut here: `envspec diff` shows them.*"
-        return f"{self.before}{''.join(kept)}{self.after}{note}\n\n"
+        return f"{self.before}{''.join(shown)}{self.after}{note}\n\n"
 
 
 _NOTE = 200
@@ -169,11 +169,11 @@ def _sections(review: Review) -> Iterator[_Section]:
     yield from _fold("Spec and targets", "the spec and targets", (*map(_bullet, review.settings), *sizes))
     plain = (
         ("Chosen", "what was chosen", review.chosen),
-        ("Indexes", "what was looked up", review.asked.lines() if review.asked else ()),
+        ("Indexes", "what was looked up", review.verified.lines() if review.verified else ()),
         ("Audit", "what was looked up", review.looked_up.lines() if review.looked_up else ()),
     )
-    for title, what, told in plain:
-        yield from _fold(title, what, [f"- {inert(line)}\n" for line in told])
+    for title, what, texts in plain:
+        yield from _fold(title, what, [f"- {inert(line)}\n" for line in texts])
     for section in words.sections(review):
         table = "| package | change | size | asked for | what it means |\n|---|---|---|---|---|\n"
         before = f"<details><summary>{_MARKS[section.risk]} {section.title}</summary>\n\n{table}"
@@ -181,9 +181,9 @@ def _sections(review: Review) -> Iterator[_Section]:
 
 
 def _fold(title: str, what: str, lines: Iterable[str]) -> Iterator[_Section]:
-    if found := tuple(lines):
-        count = f"{plural(len(found), 'line')} on {what}"
-        yield _Section(count, f"<details><summary>{title}</summary>\n\n", found, "\n</details>\n\n")
+    if texts := tuple(lines):
+        count = f"{plural(len(texts), 'line')} on {what}"
+        yield _Section(count, f"<details><summary>{title}</summary>\n\n", texts, "\n</details>\n\n")
 
 
 def _bullet(fact: Fact) -> str:

@@ -46,11 +46,11 @@ def match_targets(old: Side, new: Side) -> Match:
     if {t.name for t in before} & {t.name for t in after}:
         return plain
     if old.by_platform:
-        found, title = _as_targets_of(old, after)
-        return replace(plain, old=found, old_title=title)
+        renamed_lock, title = _as_targets_of(old, after)
+        return replace(plain, old=renamed_lock, old_title=title)
     if new.by_platform:
-        found, title = _as_targets_of(new, before)
-        return replace(plain, new=found, new_title=title)
+        renamed_lock, title = _as_targets_of(new, before)
+        return replace(plain, new=renamed_lock, new_title=title)
     return plain
 
 
@@ -89,7 +89,7 @@ def _as_targets_of(side: Side, other: Lock) -> tuple[Lock, str]:
     Of several environments for a platform, this takes the one with the target's name, else `default`, which its tool
     takes unless told otherwise. The title says so.
     """
-    found: list[LockedTarget] = []
+    targets: list[LockedTarget] = []
     used: set[str] = set()
     title = side.title
     for target in other:
@@ -109,9 +109,9 @@ def _as_targets_of(side: Side, other: Lock) -> tuple[Lock, str]:
                 title = f"{side.title} (its environment default)"
             same = [environments[chosen]]
         used.add(same[0].name)
-        found.append(replace(same[0], name=target.name))
-    found += [target for target in side.lock if target.name not in used]
-    return _sort_targets(side.lock, found), title
+        targets.append(replace(same[0], name=target.name))
+    targets += [target for target in side.lock if target.name not in used]
+    return _sort_targets(side.lock, targets), title
 
 
 def _sort_targets(lock: Lock, targets: Iterable[LockedTarget]) -> Lock:
@@ -140,7 +140,7 @@ def _both_know(old: Side, new: Side) -> frozenset[str]:
 
 
 def _both_in_part(old: Side, new: Side) -> bool:
-    """Say whether both are lists of what is asked for, in one format: then what one doesn't name isn't asked for."""
+    """Return whether both are lists of what is asked for, in one format: then what one doesn't name isn't asked for."""
     return old.format == new.format and not old.complete and not new.complete
 
 
@@ -236,8 +236,8 @@ def admits(loose: LoosePin, exact: Pin) -> bool:
         return True
     if loose.kind == "conda":
         # a single number of a match spec, `=1.26`, `1.26.*` or `1.26`, is a prefix; for more, the text itself is shown
-        wanted = loose.specifier.lstrip("=").removesuffix(".*").removesuffix("*")
-        return exact.version == wanted or exact.version.startswith(f"{wanted}.")
+        prefix = loose.specifier.lstrip("=").removesuffix(".*").removesuffix("*")
+        return exact.version == prefix or exact.version.startswith(f"{prefix}.")
 
     try:
         return SpecifierSet(loose.specifier).contains(exact.version, prereleases=True)

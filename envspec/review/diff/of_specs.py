@@ -25,7 +25,7 @@ def of_specs(old: Spec, new: Spec) -> Iterator[Fact]:
     yield from _waivers(*map(_waivers_by_key, (old.audit, new.audit)))
     yield from _licences(old.audit, new.audit)
     for name in shared:
-        was, now = (bool((found := side.target(name)) and found.cuda_compat) for side in (old, new))
+        was, now = (bool((target := side.target(name)) and target.cuda_compat) for side in (old, new))
         if was != now:
             message = f"[targets.{name}] cuda-compat: {_value(was)} -> {_value(now)}"
             yield Fact("low", "spec-changed", message, (name,), key=("targets", name, "cuda-compat"))
@@ -84,7 +84,7 @@ def _index_changes(old: Spec, new: Spec, shared: Collection[str]) -> Iterator[Fa
     for target in old.targets:
         for name, place in _places(old, target.name).items():
             known.setdefault(name, []).append(place)
-    found: list[tuple[str, Fact]] = []
+    target_facts: list[tuple[str, Fact]] = []
     still: set[str] = set()
     for target in new.targets:
         before = _places(old, target.name) if target.name in shared else {}
@@ -94,13 +94,15 @@ def _index_changes(old: Spec, new: Spec, shared: Collection[str]) -> Iterator[Fa
             if was is None:
                 message = f"the index {name} is new: files may come from {place}"
                 key = ("pip", "find-links" if place.flat else "indexes", name)
-                found.append((target.name, Fact("medium", "index-added", message, key=key)))
-            elif was.key != place.key and (name in before or place.key not in {one.key for one in known[name]}):
-                found.append((target.name, moved_address(name, was.address, place.address, flat=place.flat)))
+                target_facts.append((target.name, Fact("medium", "index-added", message, key=key)))
+            elif was.key != place.key and (
+                name in before or place.key not in {known_place.key for known_place in known[name]}
+            ):
+                target_facts.append((target.name, moved_address(name, was.address, place.address, flat=place.flat)))
     for name in sorted(known.keys() - still):
         message = f"the index {name} is no longer used: {known[name][0]}"
-        found += [(target.name, Fact("low", "index-removed", message)) for target in new.targets]
-    yield from merge_facts(found, [target.name for target in new.targets])
+        target_facts += [(target.name, Fact("low", "index-removed", message)) for target in new.targets]
+    yield from merge_facts(target_facts, [target.name for target in new.targets])
 
 
 def _ages(old: Spec, new: Spec) -> Iterator[Fact]:
@@ -120,7 +122,7 @@ def _builds(old: Spec, new: Spec) -> Iterator[Fact]:
         message = f"[env] project: {_value(folders[0])} -> {_value(folders[1])}"
         more = ". Environments and recipes install that folder's project" if folders[1] else ""
         yield Fact("medium" if folders[1] else "low", "spec-changed", f"{message}{more}", key=("env", "project"))
-    found: list[tuple[str, Fact]] = []
+    target_facts: list[tuple[str, Fact]] = []
     every = [target.name for target in new.targets]
     for target in every:
         before, after = old.terms_of(target), new.terms_of(target)
@@ -129,16 +131,19 @@ def _builds(old: Spec, new: Spec) -> Iterator[Fact]:
             where = "in the environment itself, without isolation," if freed else "in isolation"
             risk: Risk = "medium" if freed else "low"
             message = f"{name} is built {where} from now on"
-            found.append((target, Fact(risk, "spec-changed", message, key=("pip", "no-build-isolation"))))
+            target_facts.append((target, Fact(risk, "spec-changed", message, key=("pip", "no-build-isolation"))))
         sides = (
-            {name: _value([one.text for one in listed]) for name, listed in terms.build_dependencies.items()}
+            {
+                name: _value([requirement.text for requirement in listed])
+                for name, listed in terms.build_dependencies.items()
+            }
             for terms in (before, after)
         )
         for name, was, now in differing(*sides):
             message = f"[pip] build-dependencies of {name}: {was or 'not set'} -> {now or 'not set'}"
             key = ("pip", "build-dependencies", name)
-            found.append((target, Fact("medium" if now else "low", "spec-changed", message, key=key)))
-    yield from merge_facts(found, every)
+            target_facts.append((target, Fact("medium" if now else "low", "spec-changed", message, key=key)))
+    yield from merge_facts(target_facts, every)
 
 
 # A change of a key that isn't here is of low risk, and so is one that only takes away.
@@ -171,7 +176,7 @@ def _tables(old: Spec, new: Spec) -> Iterator[Fact]:
 def _describe(old: object, new: object) -> tuple[str, bool]:
     """Say how a key's value changed, and whether it holds something that it didn't."""
     if isinstance(old, tuple) and isinstance(new, tuple):
-        came, went = ([str(one) for one in side if one not in other] for side, other in ((new, old), (old, new)))
+        came, went = ([str(entry) for entry in side if entry not in other] for side, other in ((new, old), (old, new)))
         if not came and not went:
             return f"{_value(old)} -> {_value(new)}", True
         return _moves(came, went), bool(came)
@@ -194,13 +199,13 @@ def _value(value: object) -> str:
         return "true" if value else "false"
     plain = to_builtins(value)
     if isinstance(plain, dict):
-        return ", ".join(f"{key} = {_value(one)}" for key, one in plain.items() if one is not None)
+        return ", ".join(f"{key} = {_value(entry)}" for key, entry in plain.items() if entry is not None)
     return redact(", ".join(map(str, plain)) if isinstance(plain, (list, tuple)) else str(plain))
 
 
 def _waivers_by_key(audit: Audit) -> dict[tuple[str, ...], Waiver]:
-    accepted: dict[tuple[str, ...], Waiver] = {("accept", *names): one for names, one in audit.accept.items()}
-    return accepted | {("ignore", name): one for name, one in audit.ignore.items()}
+    accepted: dict[tuple[str, ...], Waiver] = {("accept", *names): waiver for names, waiver in audit.accept.items()}
+    return accepted | {("ignore", name): waiver for name, waiver in audit.ignore.items()}
 
 
 def _waivers(old: Mapping[tuple[str, ...], Waiver], new: Mapping[tuple[str, ...], Waiver]) -> Iterator[Fact]:
@@ -218,10 +223,10 @@ def _waivers(old: Mapping[tuple[str, ...], Waiver], new: Mapping[tuple[str, ...]
             yield Fact("low" if routine else "medium", "waiver-changed", message, key=key)
 
 
-def _is_narrower(one: Waiver, other: Waiver) -> bool:
-    """Say whether a waiver covers nothing that another doesn't. Days are ISO 8601, so their order is that of texts."""
-    sooner = other.until is None or (one.until is not None and one.until <= other.until)
-    return sooner and (not other.targets or (bool(one.targets) and set(one.targets) <= set(other.targets)))
+def _is_narrower(waiver: Waiver, other: Waiver) -> bool:
+    """Return whether a waiver covers nothing that another doesn't. Days are ISO 8601, so they compare as texts."""
+    sooner = other.until is None or (waiver.until is not None and waiver.until <= other.until)
+    return sooner and (not other.targets or (bool(waiver.targets) and set(waiver.targets) <= set(other.targets)))
 
 
 def _terms(waiver: Waiver) -> str:

@@ -29,8 +29,8 @@ class Relations:
         side = self.new if now else self.old
         lock = self.after if now else self.before
         if (now, target) not in self._pins:
-            found = lock.target(target)
-            self._pins[now, target] = {(pin.kind, pin.name): pin for pin in (found.pins if found else ())}
+            locked = lock.target(target)
+            self._pins[now, target] = {(pin.kind, pin.name): pin for pin in (locked.pins if locked else ())}
         pin = self._pins[now, target].get((kind, name))
         direct = pin.direct if pin and "direct" in side.knows else None
         graph = self.graph(now, target)

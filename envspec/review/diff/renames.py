@@ -23,23 +23,23 @@ def partners(change: Diff) -> Partners:
     went: dict[str, list[str]] = {}
     for package in change.packages:
         if package.kind == "pip" and is_toolkit(package.name):
-            for one in package.changes:
-                side = came if one.old is None else went if one.new is None else None
-                for target in one.targets if side is not None else ():
+            for pin_change in package.changes:
+                side = came if pin_change.old is None else went if pin_change.new is None else None
+                for target in pin_change.targets if side is not None else ():
                     side.setdefault(target, []).append(package.name)  # type: ignore[union-attr]
-    found: dict[tuple[str, str], str] = {}
+    pairs: dict[tuple[str, str], str] = {}
     for target, names in came.items():
         for name in names:
             old = next((other for other in went.get(target, ()) if same_library(name, other)), None)
             if old is not None:
-                found[name, target], found[old, target] = old, name
-    return found
+                pairs[name, target], pairs[old, target] = old, name
+    return pairs
 
 
 def partner_of(name: str, change: PinChange, known: Partners) -> str | None:
     """Return the partner that a package has in all targets of a change."""
-    found = {known.get((name, target)) for target in change.targets}
-    return found.pop() if len(found) == 1 else None
+    names = {known.get((name, target)) for target in change.targets}
+    return names.pop() if len(names) == 1 else None
 
 
 def fold(rows: Iterable[Row]) -> tuple[Row, ...]:
@@ -52,16 +52,16 @@ def _fold_followers(rows: tuple[Row, ...]) -> tuple[Row, ...]:
     """Fold the rows of low risk that follow from one cause alone."""
     causes: dict[str, list[Row]] = {}
     for row in rows:
-        found = {move.cause or "" for move in row.moves}
+        row_causes = {move.cause or "" for move in row.moves}
         if row.risk != "low" or row.fixes or any(move.needs or move.drops for move in row.moves):
             continue
-        if all(cause.startswith("Python ") for cause in found):
+        if all(cause.startswith("Python ") for cause in row_causes):
             causes.setdefault(_FILES, []).append(row)
-        elif "" not in found and is_toolkit(row.name):
+        elif "" not in row_causes and is_toolkit(row.name):
             causes.setdefault(TITLE, []).append(row)
-    folded = {title: found for title, found in causes.items() if len(found) >= _FEWEST}
-    gone = {id(row) for found in folded.values() for row in found}
-    more = [Row("pip", title, False, None, tuple(_followers(found)), "low") for title, found in folded.items()]
+    folded = {title: followers for title, followers in causes.items() if len(followers) >= _FEWEST}
+    gone = {id(row) for followers in folded.values() for row in followers}
+    more = [Row("pip", title, False, None, tuple(_followers(followers)), "low") for title, followers in folded.items()]
     return in_order((*more, *(row for row in rows if id(row) not in gone)))
 
 
@@ -73,12 +73,12 @@ def _followers(rows: Iterable[Row]) -> Iterator[Move]:
     for row in rows:
         for move in row.moves:
             groups.setdefault((move.cause or "", move.targets), []).append((row, move))
-    for (cause, targets), found in groups.items():
+    for (cause, targets), members in groups.items():
         is_python = cause.startswith("Python ")
         yield Move(
             action="changed",
-            old=_together(move.old for _, move in found),
-            new=_together(move.new for _, move in found),
+            old=_together(move.old for _, move in members),
+            new=_together(move.new for _, move in members),
             jump="none",
             targets=targets,
             facts=(),
@@ -88,7 +88,7 @@ def _followers(rows: Iterable[Row]) -> Iterator[Move]:
                 f"{row.name} {_version(move.new)}"
                 if _version(move.old) == _version(move.new)
                 else f"{row.name} {_version(move.old)} -> {_version(move.new)}"
-                for row, move in found
+                for row, move in members
             ),
             what=f"of the same versions, in their files for {cause}" if is_python else f"moved with {cause}",
         )
@@ -107,32 +107,32 @@ def _fold_renames(rows: tuple[Row, ...]) -> tuple[Row, ...]:
     ]
     if len(pairs) < _FEWEST:
         return rows
-    done = {id(one) for _, move, _, gone in pairs for one in (move, gone)}
+    done = {id(side) for _, move, _, gone in pairs for side in (move, gone)}
     left = (replace(row, moves=tuple(m for m in row.moves if id(m) not in done)) for row in rows)
     groups: dict[tuple[str, ...], list[tuple[Move, Move, str]]] = {}
     for row, move, other, gone in pairs:
-        said = f"{other.name} {_version(gone.old)} is {row.name} {_version(move.new)} now"
-        groups.setdefault(move.targets, []).append((gone, move, said))
-    risk = highest(one.risk for row, _, other, _ in pairs for one in (row, other))
-    one = Row("pip", TITLE, False, None, tuple(_fold_moves(*item) for item in groups.items()), risk)
-    return in_order((one, *(row for row in left if row.moves)))
+        text = f"{other.name} {_version(gone.old)} is {row.name} {_version(move.new)} now"
+        groups.setdefault(move.targets, []).append((gone, move, text))
+    risk = highest(side.risk for row, _, other, _ in pairs for side in (row, other))
+    folded = Row("pip", TITLE, False, None, tuple(_fold_moves(*group) for group in groups.items()), risk)
+    return in_order((folded, *(row for row in left if row.moves)))
 
 
 _FEWEST = 2
 
 
-def _fold_moves(targets: tuple[str, ...], found: list[tuple[Move, Move, str]]) -> Move:
-    facts = tuple(dict.fromkeys(fact for gone, move, _ in found for fact in (*gone.facts, *move.facts)))
+def _fold_moves(targets: tuple[str, ...], members: list[tuple[Move, Move, str]]) -> Move:
+    facts = tuple(dict.fromkeys(fact for gone, move, _ in members for fact in (*gone.facts, *move.facts)))
     return Move(
         action="changed",
-        old=_together(gone.old for gone, _, _ in found),
-        new=_together(move.new for _, move, _ in found),
+        old=_together(gone.old for gone, _, _ in members),
+        new=_together(move.new for _, move, _ in members),
         jump="none",
         targets=targets,
         facts=facts,
         needs=(),
         drops=(),
-        renamed=tuple(said for _, _, said in found),
+        renamed=tuple(text for _, _, text in members),
     )
 
 

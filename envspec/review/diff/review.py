@@ -97,7 +97,7 @@ def diff(old: Lock, new: Lock) -> Diff:
         inputs=(old.inputs, new.inputs) if old.inputs != new.inputs else None,
         targets=tuple(heads),
         packages=tuple(
-            PackageChange(*key, tuple(PinChange(*pair, tuple(found)) for pair, found in changes[key].items()))
+            PackageChange(*key, tuple(PinChange(*pair, tuple(targets)) for pair, targets in changes[key].items()))
             for key in sorted(changes)
         ),
         images=tuple(
@@ -164,7 +164,7 @@ class Circumstances:
             pythons.append((before.inputs.python, after.inputs.python))
         if not pythons or any(numbers(now) >= numbers(was) for was, now in pythons):
             return None
-        return Reason(f"for Python {pythons[0][1]}, which the old file isn't for", asked=True)
+        return Reason(f"for Python {pythons[0][1]}, which the old file isn't for", by_spec=True)
 
     def _reason(self, change: PinChange) -> Reason | None:
         if change.old is None or change.old.kind != "pip":
@@ -180,9 +180,9 @@ class Circumstances:
         target = self.new.target(name)
         if old.dependencies == new.dependencies or new.kind != "pip" or not target or not old.direct:
             return ()
-        asked = [line for line in target.inputs.requirements if requirement_name(line) == new.name]
+        requirements = [line for line in target.inputs.requirements if requirement_name(line) == new.name]
         try:
-            extras = sorted({extra for line in asked for extra in head_of(line).extras})
+            extras = sorted({extra for line in requirements for extra in head_of(line).extras})
         except ValueError:
             return ()
         if not extras:
@@ -190,9 +190,9 @@ class Circumstances:
         markers = Markers(target.inputs.platform, target.inputs.full_python)
 
         def of_extra(pin: Pin, extra: str) -> tuple[set[str], set[str]]:
-            found = {line: _holds(markers, line) for line in pin.dependencies if _holds(markers, line, (extra,))}
-            own = {requirement_name(line) for line, plain in found.items() if not plain}
-            return own, {requirement_name(line) for line in found}
+            lines = {line: _holds(markers, line) for line in pin.dependencies if _holds(markers, line, (extra,))}
+            own = {requirement_name(line) for line, plain in lines.items() if not plain}
+            return own, {requirement_name(line) for line in lines}
 
         sides = ((extra, of_extra(old, extra)[0], *of_extra(new, extra)) for extra in extras)
         return tuple(extra for extra, before, own, every in sides if before - every and not own)
@@ -211,7 +211,7 @@ class Circumstances:
             targets = [target for target in (self.old.target(name), self.new.target(name)) if target]
             # of a source whose requirements the spec states METADATA isn't asked
             stated = (find_metadata(target.inputs.metadata, new.name, new.version) for target in targets)
-            if not new.is_wheel and any(one is not None for one in stated):
+            if not new.is_wheel and any(metadata is not None for metadata in stated):
                 return ()
             markers = Markers(targets[-1].inputs.platform, targets[-1].inputs.full_python)
             corrected = corrections().missing_requirements(new.name, new.version, ())
@@ -223,7 +223,7 @@ class Circumstances:
 def _family(name: str, via: Collection[str]) -> str | None:
     """Return the much used package that requires another one, and whose name begins with the same word."""
     word = name.partition("-")[0]
-    return next((one for one in via if len(word) > 3 and one.startswith(word) and one in names()), None)
+    return next((parent for parent in via if len(word) > 3 and parent.startswith(word) and parent in names()), None)
 
 
 def _machine(lock: Lock, name: str) -> tuple[str | None, ...] | None:
@@ -236,7 +236,7 @@ def _machine(lock: Lock, name: str) -> tuple[str | None, ...] | None:
 
 
 def _holds(markers: Markers, line: str, extras: tuple[str, ...] = ()) -> bool:
-    """Say whether a requirement holds with these extras. One that can't be read counts."""
+    """Return whether a requirement holds with these extras. One that can't be read counts."""
     try:
         return markers.hold(line, extras)
     except ValueError:
@@ -305,20 +305,20 @@ class _Reviewer:
             whole += of_bases(self.old.lock, self.new.lock)
         if self.old.format == self.new.format:
             whole += of_terms(self.old.terms, self.new.terms)
-        found = [(name, fact) for fact in whole for name in self.shared or ("",)]
+        target_facts = [(name, fact) for fact in whole for name in self.shared or ("",)]
         if not self.around.are_locks:
-            found += [(name, fact) for name in self.shared for fact in self._oldest_python(name)]
+            target_facts += [(name, fact) for name in self.shared for fact in self._oldest_python(name)]
         came: list[tuple[str, Fact]] = []
         for target in self.change.targets:
             if target.old and target.new:
-                found += [(target.name, fact) for fact in of_target(target.old.inputs, target.new.inputs)]
+                target_facts += [(target.name, fact) for fact in of_target(target.old.inputs, target.new.inputs)]
             elif target.new:
-                known = [one.inputs for one in self.before]
+                known = [known_target.inputs for known_target in self.before]
                 came += [(target.name, fact) for fact in of_new_target(target.new.inputs, known)]
-        found += [(name, fact) for name in self.shared for fact in self._lost_extras(name)]
+        target_facts += [(name, fact) for name in self.shared for fact in self._lost_extras(name)]
         return (
             *self._target_rows(),
-            *merge_facts(found, self.shared or ("",)),
+            *merge_facts(target_facts, self.shared or ("",)),
             *merge_facts(came, () if self.shared else self.came),
         )
 
@@ -356,9 +356,10 @@ class _Reviewer:
         by_pins = {
             name
             for package in self.change.packages
-            for one in package.changes
-            if (one.old.dependencies if one.old else ()) != (one.new.dependencies if one.new else ())
-            for name in one.targets
+            for pin_change in package.changes
+            if (pin_change.old.dependencies if pin_change.old else ())
+            != (pin_change.new.dependencies if pin_change.new else ())
+            for name in pin_change.targets
         }
         was, now = (
             {target.name: (target.inputs.requirements, target.inputs.overrides) for target in lock}
@@ -380,8 +381,8 @@ class _Reviewer:
             pins = target.pins if target else ()
             same = sum((pin.kind, pin.name, pin.version) in self._known for pin in pins) if self.shared else 0
             machines = _machines(target.inputs) if target else ""
-            others = f" ({plural(same, 'package')} as in the others)" if same else ""
-            yield Fact("low", "target-added", f"target added{machines}{others}", (name,))
+            as_elsewhere = f" ({plural(same, 'package')} as in the others)" if same else ""
+            yield Fact("low", "target-added", f"target added{machines}{as_elsewhere}", (name,))
         for was, now in self.match.renamed:
             yield Fact("low", "target-renamed", f"target renamed, was {was}", (now,))
 
@@ -390,17 +391,17 @@ class _Reviewer:
         touched |= {
             name
             for package in self.change.packages
-            for one in package.changes
-            if any(pin is not None and concerns(pin) for pin in (one.old, one.new))
-            for name in one.targets
+            for pin_change in package.changes
+            if any(pin is not None and concerns(pin) for pin in (pin_change.old, pin_change.new))
+            for name in pin_change.targets
         }
-        found: list[tuple[str, Fact]] = []
+        target_facts: list[tuple[str, Fact]] = []
         for name in self.shared:
             old, new = self.before.target(name), self.after.target(name)
             if name in touched and old and new:
                 sides = _with_platform(old, self.match.old), _with_platform(new, self.match.new)
-                found += [(name, _weigh(fact, fact.package, new, old)) for fact in meaning(*sides)]
-        return (*merge_facts(found, self.shared), *self._torches())
+                target_facts += [(name, _weigh(fact, fact.package, new, old)) for fact in meaning(*sides)]
+        return (*merge_facts(target_facts, self.shared), *self._torches())
 
     def _torches(self) -> Iterator[Fact]:
         was, now = self.before.torches, self.after.torches
@@ -410,23 +411,25 @@ class _Reviewer:
             yield Fact(risk, "torch-differs", f"targets have different releases of torch: {listed}")
 
     def _sizes(self) -> tuple[TargetSize, ...]:
-        touched = {name for package in self.change.packages for one in package.changes for name in one.targets}
+        touched = {
+            name for package in self.change.packages for pin_change in package.changes for name in pin_change.targets
+        }
         return tuple(
             TargetSize(name, _download(self.before, name), _download(self.after, name)) for name in sorted(touched)
         )
 
     def _row(self, package: PackageChange, gpu_risk: Mapping[str, Risk]) -> Row | None:
-        changes = [one for one in (self._worth(package, change) for change in package.changes) if one]
+        changes = [remaining for remaining in (self._worth(package, change) for change in package.changes) if remaining]
         if not changes:
             return None
         groups: dict[tuple[object, ...], list[PinChange]] = {}
-        for one in changes:
-            groups.setdefault((_key(one.old), _key(one.new)), []).append(one)
-        moves = tuple(self._move(package, found) for found in groups.values())
+        for change in changes:
+            groups.setdefault((_key(change.old), _key(change.new)), []).append(change)
+        moves = tuple(self._move(package, group) for group in groups.values())
         where = changes[0].targets[0]
         direct, via = self.relations.demand(package.kind, package.name, where, changes[0].new is not None)
         risks = [*(move.risk for move in moves), gpu_risk.get(package.name, "low")]
-        new = all(self.around.of(one).news and not self._partner(package, one) for one in changes)
+        new = all(self.around.of(change).news and not self._partner(package, change) for change in changes)
         return Row(package.kind, package.name, direct, via, moves, highest(risks), new)
 
     def _partner(self, package: PackageChange, change: PinChange) -> str | None:
@@ -479,17 +482,17 @@ class _Reviewer:
         return frozenset((pin.kind, pin.name, pin.version) for target in targets for pin in target.pins)
 
     def _move(self, package: PackageChange, changes: list[PinChange]) -> Move:
-        pairs = [pair for one in changes for pair in self._by_edges(package, one)]
+        pairs = [pair for change in changes for pair in self._by_edges(package, change)]
         parts = [self._part(package, *pair) for pair in pairs]
         if len(parts) == 1:
             return parts[0]
-        told = [(change.targets, part) for (change, _), part in zip(pairs, parts, strict=True)]
-        targets = sorted({name for names, _ in told for name in names})
-        found = [(name, fact) for names, part in told for fact in part.facts for name in names]
+        parts_with_targets = [(change.targets, part) for (change, _), part in zip(pairs, parts, strict=True)]
+        targets = sorted({name for names, _ in parts_with_targets for name in names})
+        target_facts = [(name, fact) for names, part in parts_with_targets for fact in part.facts for name in names]
         return replace(
             max(parts, key=_growth),
             targets=self._where(targets),
-            facts=merge_facts(found, targets),
+            facts=merge_facts(target_facts, targets),
             needs=tuple(sorted({name for part in parts for name in part.needs})),
             drops=tuple(sorted({name for part in parts for name in part.drops})),
             parts=tuple(parts),
@@ -507,12 +510,12 @@ class _Reviewer:
         moved = {*old.dependencies} ^ {*new.dependencies}
         if self.new.format == "envspec" and not any("extra" in line for line in moved):
             targets = targets[:1]
-        found: dict[_Edges, list[str]] = {}
+        targets_by_edges: dict[_Edges, list[str]] = {}
         for name in targets:
-            found.setdefault(self.relations.edges(package.kind, package.name, name), []).append(name)
-        if len(found) == 1:
-            return [(change, edges) for edges in found]
-        return [(replace(change, targets=tuple(names)), edges) for edges, names in found.items()]
+            targets_by_edges.setdefault(self.relations.edges(package.kind, package.name, name), []).append(name)
+        if len(targets_by_edges) == 1:
+            return [(change, edges) for edges in targets_by_edges]
+        return [(replace(change, targets=tuple(names)), edges) for edges, names in targets_by_edges.items()]
 
     def _part(self, package: PackageChange, change: PinChange, edges: _Edges) -> Move:
         """Return one exact change of a pin."""
@@ -521,26 +524,27 @@ class _Reviewer:
         via = self.relations.demand(package.kind, package.name, change.targets[0], True)[1] if old is None else ()
         origin = self.relations.origin(package.name, change.targets[0]) if via else None
         around = self.around.of(change, via or (), origin)
-        found = facts(old, new, replace(around, news=False) if partner else around)
+        pin_facts = facts(old, new, replace(around, news=False) if partner else around)
         cause = goes_with_torch(change, self.match.old, self.match.new)
         if cause is not None:
-            found = tuple(with_torch(found))
+            pin_facts = tuple(with_torch(pin_facts))
         action = "added" if old is None else "removed" if new is None else "changed"
-        kept = [fact for fact in found if not (len(found) > 1 and (fact.code, fact.risk) == ("file-changed", "low"))]
-        if not kept and old and new and old.version == new.version:
-            kept += list(_in_place(needs, drops))
-        if [(fact.code, fact.risk) for fact in kept] == [("file-changed", "low")]:
+        alone = len(pin_facts) == 1
+        shown = [fact for fact in pin_facts if alone or (fact.code, fact.risk) != ("file-changed", "low")]
+        if not shown and old and new and old.version == new.version:
+            shown += list(_in_place(needs, drops))
+        if [(fact.code, fact.risk) for fact in shown] == [("file-changed", "low")]:
             cause = cause or self._other_python(change.targets)
         target = self.after.target(change.targets[0])
         if target is not None:
-            kept = [_weigh(fact, package.name, target, self.before.target(target.name)) for fact in kept]
+            shown = [_weigh(fact, package.name, target, self.before.target(target.name)) for fact in shown]
         return Move(
             action=action,
             old=_view(old),
             new=_view(new),
             jump=str(far(old, new)) if old and new else "none",
             targets=self._where(change.targets),
-            facts=tuple(sorted(kept, key=lambda fact: RISKS.index(fact.risk))),
+            facts=tuple(sorted(shown, key=lambda fact: RISKS.index(fact.risk))),
             needs=needs,
             drops=drops,
             partner=partner,
@@ -556,8 +560,8 @@ class _Reviewer:
 
     def _where(self, targets: Iterable[str]) -> tuple[str, ...]:
         """Return the targets, or none where these are all targets."""
-        found = tuple(sorted(targets))
-        return () if set(found) >= set(self.shared or (*self.came, *self.went)) else found
+        names = tuple(sorted(targets))
+        return () if set(names) >= set(self.shared or (*self.came, *self.went)) else names
 
 
 def _with_platform(target: LockedTarget, lock: Lock) -> LockedTarget:

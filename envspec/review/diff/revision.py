@@ -99,10 +99,10 @@ class _Git:
 
 
 def _commit(git: _Git, revision: str) -> str:
-    found = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-    commit = found.stdout.decode(errors="replace").strip()
+    answer = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    commit = answer.stdout.decode(errors="replace").strip()
     # `^HEAD` passes for one, too: everything but what HEAD has
-    if found.returncode == 0 and _COMMIT.fullmatch(commit):
+    if answer.returncode == 0 and _COMMIT.fullmatch(commit):
         return commit
     where = git("rev-parse", "--is-inside-work-tree", "--is-shallow-repository")
     if where.returncode:

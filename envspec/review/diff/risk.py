@@ -111,7 +111,7 @@ def facts(old: Pin | None, new: Pin | None, around: Around = ALONE) -> tuple[Fac
         return tuple(_risks_of_removal(old)) if old else ()
     if old is None:
         return tuple(_risks_of_addition(new, around))
-    found = [
+    return (
         *_hash(old, new, around),
         *_requirements(old, new, around),
         *_source(old, new),
@@ -124,8 +124,7 @@ def facts(old: Pin | None, new: Pin | None, around: Around = ALONE) -> tuple[Fac
         *_direct(old, new),
         *_publisher(old, new),
         *_build_changes(old, new),
-    ]
-    return tuple(found)
+    )
 
 
 def different_hashes(old: Artifact, new: Artifact) -> str | None:
@@ -174,8 +173,8 @@ def _risks_of_addition(new: Pin, around: Around) -> Iterator[Fact]:
 
 
 def _pre_release(new: Pin, around: Around) -> Fact:
-    asked = ", which whatever requires it asks for" if around.inner else ""
-    return Fact("low" if around.inner else "medium", "pre-release", f"{new.version} is a pre-release{asked}")
+    reason = ", which whatever requires it asks for" if around.inner else ""
+    return Fact("low" if around.inner else "medium", "pre-release", f"{new.version} is a pre-release{reason}")
 
 
 def _name(new: Pin, around: Around) -> Iterator[Fact]:
@@ -185,15 +184,15 @@ def _name(new: Pin, around: Around) -> Iterator[Fact]:
 
     known = None if around.origin else lookalike(new.name)
     if known:
-        said = f"{new.name} is nearly the name of {known}"
-        yield Fact("high", "near-name", f"{said}: was {known} meant?")
+        text = f"{new.name} is nearly the name of {known}"
+        yield Fact("high", "near-name", f"{text}: was {known} meant?")
     elif around.news and new.name not in names():
-        said = "new here, and not among the most used packages"
+        text = "new here, and not among the most used packages"
         if around.family:
-            yield Fact("low", "new-package", f"{said}; {around.family} requires it")
+            yield Fact("low", "new-package", f"{text}; {around.family} requires it")
         else:
             leads = f"; {around.origin} leads to it" if around.origin else ""
-            yield Fact("medium", "new-package", f"{said}{leads}: see whose it is")
+            yield Fact("medium", "new-package", f"{text}{leads}: see whose it is")
 
 
 def _risks_of_removal(old: Pin) -> Iterator[Fact]:
@@ -254,8 +253,8 @@ def _requirements(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
     if new.kind == "conda":
         yield Fact("medium", "requirements-changed", f"its channel's record differs, at the same build: {lines}")
     else:
-        said = f"SAME VERSION, OTHER REQUIREMENTS: {lines}. A published file's METADATA doesn't change"
-        yield Fact("high", "requirements-changed", said)
+        text = f"SAME VERSION, OTHER REQUIREMENTS: {lines}. A published file's METADATA doesn't change"
+        yield Fact("high", "requirements-changed", text)
 
 
 def _source(old: Pin, new: Pin) -> Iterator[Fact]:
@@ -285,27 +284,27 @@ def _source(old: Pin, new: Pin) -> Iterator[Fact]:
 
 
 def _version(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
-    found = far(old, new)
-    if found.down:
+    distance = far(old, new)
+    if distance.down:
         yield _step_back(around.against)
-    elif found.kind == "epoch":
+    elif distance.kind == "epoch":
         yield Fact("medium", "epoch-jump", "a new epoch: versions are counted anew")
-    elif found.kind == "major":
+    elif distance.kind == "major":
         if around.inner:
             yield Fact("low", "major-jump", "a major version; no requirement of the lock forbids it")
         elif numbers_in(old.version)[0] >= _ROUTINE:
             yield Fact("low", "major-jump", "a major version; this project publishes one or more a year")
         else:
             yield Fact("medium", "major-jump", "a major version may break its users")
-    elif found.kind == "minor" and new.name in TORCH:
+    elif distance.kind == "minor" and new.name in TORCH:
         # a project's own extensions and compiled caches are in no lock
         message = f"your own extensions for torch {'.'.join(old.version.split('.')[:2])} must be built again"
         yield Fact("medium", "torch-jump", message)
-    elif found.kind == "minor" and (broke := breaks_below_one(new.name, old.version, new.version)):
+    elif distance.kind == "minor" and (broke := breaks_below_one(new.name, old.version, new.version)):
         yield Fact("medium", "zero-minor-jump", f"below 1.0, and has broken its users: {'; '.join(broke)}")
-    elif found.kind == "local" and new.index == "pypi" and "+" in new.version:
+    elif distance.kind == "local" and new.index == "pypi" and "+" in new.version:
         yield Fact("high", "local-version", f"{new.version} can't be from PyPI, which takes no local versions")
-    if found.to_prerelease:
+    if distance.to_prerelease:
         yield _pre_release(new, around)
     for extra in around.lost:
         yield Fact("high", "extra-lost", f"its extra {extra}, which the spec asks for, brings nothing any more")
@@ -317,7 +316,7 @@ def _step_back(reason: Reason | None) -> Fact:
     if reason is not None and reason.package is not None:
         # the package that takes it back has the risk
         return Fact("low", "downgrade", message)
-    if reason is not None and reason.asked:
+    if reason is not None and reason.by_spec:
         return Fact("medium", "downgrade", message)
     return Fact("high", "downgrade", message)
 
@@ -389,13 +388,13 @@ def _publisher(old: Pin, new: Pin) -> Iterator[Fact]:
 def _build_changes(old: Pin, new: Pin) -> Iterator[Fact]:
     if old.built_with is None or new.built_with is None or old.built_with == new.built_with:
         return
-    before = {one.name: one for one in old.built_with}
-    after = {one.name: one for one in new.built_with}
+    before = {pin.name: pin for pin in old.built_with}
+    after = {pin.name: pin for pin in new.built_with}
     for name in sorted(before.keys() & after.keys()):
         was, now = before[name], after[name]
         if (was.version, was.file) == (now.version, now.file) and was.sha256 != now.sha256:
-            said = f"SAME VERSION, DIFFERENT FILE in its build ({now.file}): find out who replaced it"
-            yield Fact("high", "build-hash-changed", said)
+            message = f"SAME VERSION, DIFFERENT FILE in its build ({now.file}): find out who replaced it"
+            yield Fact("high", "build-hash-changed", message)
     versions = [
         (name, *(side[name].version if name in side else "none" for side in (before, after)))
         for name in sorted(before.keys() | after.keys())

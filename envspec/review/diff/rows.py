@@ -50,13 +50,13 @@ def highest(risks: Iterable[Risk]) -> Risk:
     return min(risks, key=RISKS.index, default="low")
 
 
-def merge_facts(found: Iterable[tuple[str, Fact]], targets: Iterable[str]) -> tuple[Fact, ...]:
+def merge_facts(target_facts: Iterable[tuple[str, Fact]], targets: Iterable[str]) -> tuple[Fact, ...]:
     """Merge facts found target by target: each once, with the targets that it holds for unless these are all of
     `targets`.
 
     The highest risk comes first.
     """
-    facts = finding.merge_targets((replace(fact, targets=(target,)) for target, fact in found), tuple(targets))
+    facts = finding.merge_targets((replace(fact, targets=(target,)) for target, fact in target_facts), tuple(targets))
     return tuple(sorted(facts, key=lambda fact: RISKS.index(fact.risk)))
 
 
@@ -228,7 +228,7 @@ class Row(Struct, frozen=True):
     @property
     def stays(self) -> bool:
         """Whether the very same is installed everywhere, and only what is recorded of it changed."""
-        pairs = [(one.old, one.new) for move in self.moves for one in move.exact]
+        pairs = [(part.old, part.new) for move in self.moves for part in move.exact]
         if any(move.renamed for move in self.moves):
             return False
         return self.risk == "low" and all(old and new and _identity(old) == _identity(new) for old, new in pairs)
@@ -274,7 +274,7 @@ class Review(Struct, frozen=True):
     chosen       where universal files were evaluated, and with which extras and groups: whole sentences
     looked_up    where vulnerabilities and the like were looked up (`diff.advisories`), None if they weren't
     flaws        what can't be right in the new lock (`envspec.lock.judge`), and what its indexes don't publish
-    asked        what came of asking the indexes (`envspec.review.diff.judged`), None if they weren't
+    verified     what came of asking the indexes (`envspec.review.diff.judged`), None if they weren't
     pythons      the builds of Python that moved, of which `settings` tell
     """
 
@@ -291,7 +291,7 @@ class Review(Struct, frozen=True):
     looked_up: LookedUp | None = None
     chosen: tuple[str, ...] = ()
     flaws: tuple[Fact, ...] = ()
-    asked: Asked | None = None
+    verified: Asked | None = None
     pythons: tuple[PythonMove, ...] = ()
 
     def __bool__(self) -> bool:

@@ -37,7 +37,7 @@ def of_spec(old: SpecInputs, new: SpecInputs, addresses: Mapping[str, str]) -> I
         risk: Risk = "medium" if gone else "low"
         yield Fact(risk, "exclude-newer-changed", f"{message}{more}", key=("env", "exclude-newer"))
     if old.image_python != new.image_python:
-        pythons = (one.image_python or "locked" for one in (old, new))
+        pythons = (inputs.image_python or "locked" for inputs in (old, new))
         message = _describe_change("the Python of images", *pythons)
         yield Fact("medium", "image-python-changed", message, key=("image", "python"))
     came, went = _between(old.allow_source, new.allow_source)
@@ -85,22 +85,22 @@ def of_exceptions(
 ) -> Iterator[Fact]:
     """Yield the exceptions of `exclude-newer` that came, changed and ended. `days` are those on which the two locks
     were made, where that is known: an exception ends between them by its `until`."""
-    before, after = ({(one.of_index, one.name): one for one in side} for side in (old, new))
+    before, after = ({(exception.of_index, exception.name): exception for exception in side} for side in (old, new))
     for of_index, name in sorted({*before, *after}):
-        was, one = before.get((of_index, name)), after.get((of_index, name))
+        was, current = before.get((of_index, name)), after.get((of_index, name))
         what = f"the index {name}" if of_index else name
         key = ("env", f"exclude-newer-{'index' if of_index else 'package'}", name)
-        if one is None:
+        if current is None:
             yield Fact("low", "exception-ended", f"exclude-newer holds for {what} again")
         elif was is None:
-            message = f"files of {what} may be {_terms(one)}, past exclude-newer"
+            message = f"files of {what} may be {_terms(current)}, past exclude-newer"
             yield Fact("high", "exception-added", message, key=key)
-        elif was != one:
-            risk: Risk = "high" if is_weaker(one, was, now) else "low"
-            message = f"files of {what} may be {_terms(one)}, past exclude-newer (was {_terms(was)})"
+        elif was != current:
+            risk: Risk = "high" if is_weaker(current, was, now) else "low"
+            message = f"files of {what} may be {_terms(current)}, past exclude-newer (was {_terms(was)})"
             yield Fact(risk, "exception-changed", message, key=key)
-        elif one.until and days[0] and days[1] and days[0] <= one.until < days[1]:
-            message = f"the exception of exclude-newer for {what} ended on {one.until}: remove it"
+        elif current.until and days[0] and days[1] and days[0] <= current.until < days[1]:
+            message = f"the exception of exclude-newer for {what} ended on {current.until}: remove it"
             yield Fact("low", "exception-ended", message)
 
 
@@ -109,7 +109,7 @@ def of_merge(base: Lock, side: Lock, revision: str, old: Lock, new: Lock) -> Ite
     not those that went back behind the old one too, which have rows of their own."""
     for target in new:
         sides = [lock.target(target.name) for lock in (base, side, old)]
-        known = [{(pin.name, pin.kind): pin for pin in (one.pins if one else ())} for one in sides]
+        known = [{(pin.name, pin.kind): pin for pin in (locked.pins if locked else ())} for locked in sides]
         for pin in target.pins:
             was, merged, before = (pins.get((pin.name, pin.kind)) for pins in known)
             if merged and was != merged and _is_behind(pin, merged) and not (before and _is_behind(pin, before)):
@@ -121,20 +121,20 @@ def _is_behind(pin: Pin, other: Pin) -> bool:
     return jump(pin.kind, other.version, pin.version).down
 
 
-def _terms(one: NewerFor) -> str:
-    until = f" until {one.until}" if one.until else ""
-    return f"{f'as new as {one.bound}' if one.bound else 'of any date'}{until}, because {one.reason}"
+def _terms(exception: NewerFor) -> str:
+    until = f" until {exception.until}" if exception.until else ""
+    return f"{f'as new as {exception.bound}' if exception.bound else 'of any date'}{until}, because {exception.reason}"
 
 
 def _metadata(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
     """Yield what the spec states of sources now: a person's word, which nothing proves."""
-    before, after = ({one.title: one.dependencies for one in side.metadata} for side in (old, new))
+    before, after = ({metadata.title: metadata.dependencies for metadata in side.metadata} for side in (old, new))
     for title, was, now in differing(before, after):
         if now is None:
             yield Fact("low", "metadata-removed", f"the spec no longer states what {title} requires")
         elif was != now:
-            said = f"the spec states that {title} requires {_list(now) or 'nothing'}"
-            message = said if was is None else f"{said} (was {_list(was) or 'nothing'})"
+            text = f"the spec states that {title} requires {_list(now) or 'nothing'}"
+            message = text if was is None else f"{text} (was {_list(was) or 'nothing'})"
             yield Fact("medium", "metadata-stated", message, key=("pip", "metadata"))
 
 
@@ -191,9 +191,9 @@ def _moved_addresses(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
             yield moved_address(name, before[name], address, flat=name in pages)
 
 
-def of_new_target(new: TargetInputs, others: Collection[TargetInputs]) -> Iterator[Fact]:
-    """Yield what a person's word decides for a target that came, where none of the targets there were has it."""
-    known = {fact for other in others for fact in of_new_target(other, ())}
+def of_new_target(new: TargetInputs, known_targets: Collection[TargetInputs]) -> Iterator[Fact]:
+    """Yield what a person's word decides for a target that came, where no target of the old lock has it."""
+    known = {fact for other in known_targets for fact in of_new_target(other, ())}
     for fact in (
         *((Fact("medium", "inspect-changed", _UNREAD, key=("pip", "inspect")),) if not new.inspect else ()),
         *_metadata(replace(new, metadata=()), new),
@@ -269,10 +269,10 @@ def of_allowed_signers(old: str | None, new: str | None, name: str) -> Iterator[
         yield Fact("medium", "signers-allowed", f"{name} is gone: it said who may sign locks")
         return
     came, went = _between(before, after)
-    for one in came:
-        yield Fact("medium", "signers-allowed", f"{name} lets {one} sign locks from now on")
-    for one in went:
-        yield Fact("low", "signers-refused", f"{name} no longer lets {one} sign locks")
+    for signer in came:
+        yield Fact("medium", "signers-allowed", f"{name} lets {signer} sign locks from now on")
+    for signer in went:
+        yield Fact("low", "signers-refused", f"{name} no longer lets {signer} sign locks")
 
 
 def _signer(line: str) -> str:
@@ -307,32 +307,32 @@ def of_bases(old: Lock, new: Lock) -> Iterator[Fact]:
     """Yield what another base, or another build of it, changes below every package: first what GPUs and most packages
     depend on."""
     if old.inputs.base != new.inputs.base:
-        was, now = (str(one.inputs.base) if one.inputs.base else "none" for one in (old, new))
+        was, now = (str(lock.inputs.base) if lock.inputs.base else "none" for lock in (old, new))
         yield Fact("medium", "base-changed", f"the base: {was} -> {now}", key=("base",))
-    for one in new.bases:
-        before = next((other for other in old.bases if other.platform == one.platform), None)
-        if before is None or before == one:
+    for base in new.bases:
+        before = next((other for other in old.bases if other.platform == base.platform), None)
+        if before is None or before == base:
             continue
-        sides = [lock.inventories.get(one.platform) for lock in (old, new)]
-        told = f"{_short(before.digest or before.sha256)} -> {_short(one.digest or one.sha256)}"
+        sides = [lock.inventories.get(base.platform) for lock in (old, new)]
+        difference = f"{_short(before.digest or before.sha256)} -> {_short(base.digest or base.sha256)}"
         if sides[0] and sides[1]:
-            told = sentence(sides[0], sides[1]) or told
-        yield Fact("medium", "base-moved", f"the base for {one.platform}: {told}", key=("base",))
+            difference = sentence(sides[0], sides[1]) or difference
+        yield Fact("medium", "base-moved", f"the base for {base.platform}: {difference}", key=("base",))
 
 
 def of_corrections(old: Collection[LockedCorrection], new: Collection[LockedCorrection]) -> Iterator[Fact]:
     """Yield the corrections read from wheels that came and went: they bound what the lock holds."""
-    for one in sorted({*old} ^ {*new}):
-        release = f"{one.package} {one.version}"
-        if one in new:
-            yield Fact("low", "correction-added", f"{release} needs {one.constraint}: {one.reason}")
+    for correction in sorted({*old} ^ {*new}):
+        release = f"{correction.package} {correction.version}"
+        if correction in new:
+            yield Fact("low", "correction-added", f"{release} needs {correction.constraint}: {correction.reason}")
         else:
-            yield Fact("low", "correction-removed", f"{release} no longer bounds {one.constraint}")
+            yield Fact("low", "correction-removed", f"{release} no longer bounds {correction.constraint}")
 
 
 def python_moves(old: Collection[LockedPython], new: Collection[LockedPython]) -> Iterator[PythonMove]:
     """Yield the builds of Python that came, went or are others now, by platform."""
-    before, after = ({one.platform: one for one in side} for side in (old, new))
+    before, after = ({python.platform: python for python in side} for side in (old, new))
     return (PythonMove(*move) for move in differing(before, after))
 
 
@@ -346,12 +346,12 @@ def of_pythons(moves: Iterable[PythonMove], platforms: Collection[str], reworded
             continue
         same = old is not None and new is not None and old.version == new.version
         words = (
-            f"{one.version}{f' ({one.build}, {one.sha256[:12]})' if same else ''}" if one else "not locked"
-            for one in (old, new)
+            f"{python.version}{f' ({python.build}, {python.sha256[:12]})' if same else ''}" if python else "not locked"
+            for python in (old, new)
         )
         risk: Risk = "medium"
         if old and new:
-            was, now = ((numbers_in(one.version), one.build) for one in (old, new))
+            was, now = ((numbers_in(python.version), python.build) for python in (old, new))
             later_minor = was[0][:2] != now[0][:2]
             # of another minor version the spec's own row has the risk
             risk = "high" if now < was or was == now else "low"
@@ -381,11 +381,11 @@ def _requirements(
 
 def _by_name(requirements: Iterable[str], name_of: Callable[[str], str]) -> dict[str, str]:
     """Join the texts of a package that is asked for several times, under different markers."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for text in requirements:
         name = name_of(text)
-        found[name] = f"{found[name]} and {text}" if name in found else text
-    return found
+        texts[name] = f"{texts[name]} and {text}" if name in texts else text
+    return texts
 
 
 def _between(old: Iterable[str], new: Iterable[str]) -> tuple[list[str], list[str]]:
@@ -450,7 +450,7 @@ def of_terms(old: Terms, new: Terms) -> Iterator[Fact]:
 
 def _addresses_by_name(terms: Terms) -> dict[str, dict[str, str]]:
     """Give the addresses of each name, as messages show them, by their one spelling."""
-    found: dict[str, dict[str, str]] = {}
+    addresses: dict[str, dict[str, str]] = {}
     for name, address in terms.addresses:
-        found.setdefault(name, {})[normal_address(address)] = bare_address(address)
-    return found
+        addresses.setdefault(name, {})[normal_address(address)] = bare_address(address)
+    return addresses

@@ -28,8 +28,8 @@ class _Printer:
         yield from self._wrap(words.summary(review), hanging=2)
         for line in review.chosen:
             yield from self._wrap(line, hanging=2)
-        for told in (review.asked, review.looked_up):
-            for line in told.lines() if told else ():
+        for lookup in (review.verified, review.looked_up):
+            for line in lookup.lines() if lookup else ():
                 yield from self._wrap(line, hanging=2)
         for row, fact in review.shouted:
             yield ""
@@ -82,7 +82,7 @@ class _Printer:
     def _wrap(self, line: str, *, style: str = "", indent: int = 0, hanging: int = 0) -> Iterator[str]:
         # every line with a foreign word in it comes by here
         lines = wrap(clean_text(line), WIDTH, " " * indent, " " * (indent + hanging))
-        yield from (self._style(one, style) for one in lines)
+        yield from (self._style(part, style) for part in lines)
 
     def _style(self, line: str, style: str) -> str:
         return self.styled(line, _STYLES[style]) if style else line

@@ -40,10 +40,10 @@ def by_kind(items: Iterable[T], kind: Callable[[T], object]) -> list[T]:
     to another's many."""
     counts: Counter[object] = Counter()
     numbered: list[tuple[int, T]] = []
-    for item in items:
-        numbered.append((counts[kind(item)], item))
-        counts[kind(item)] += 1
-    return [item for _, item in sorted(numbered, key=lambda one: one[0])]
+    for element in items:
+        numbered.append((counts[kind(element)], element))
+        counts[kind(element)] += 1
+    return [element for _, element in sorted(numbered, key=lambda pair: pair[0])]
 
 
 class Section(Struct, frozen=True):
@@ -61,17 +61,17 @@ def sections(review: Review) -> Iterator[Section]:
     `title`, which counts them."""
     rows = fold(review.rows)
     for risk in RISKS:
-        found = tuple(row for row in rows if row.risk == risk and not row.new and not row.stays)
-        if found:
-            title = f"{plural(packages_of(found), 'package')} at {risk} risk"
-            yield Section(title, f"{risk} risk", found, risk, risk != "low")
+        of_risk = tuple(row for row in rows if row.risk == risk and not row.new and not row.stays)
+        if of_risk:
+            title = f"{plural(packages_of(of_risk), 'package')} at {risk} risk"
+            yield Section(title, f"{risk} risk", of_risk, risk, risk != "low")
         if risk == "high" and (new := tuple(row for row in rows if row.new)):
             yield Section(
                 plural(len(new), "new package"), "new packages", new, highest(row.risk for row in new), opened=True
             )
-    if kept := tuple(row for row in rows if row.stays):
-        title = f"{plural(len(kept), 'package')} as installed before"
-        yield Section(title, "as installed before", kept, "low", opened=False)
+    if unchanged := tuple(row for row in rows if row.stays):
+        title = f"{plural(len(unchanged), 'package')} as installed before"
+        yield Section(title, "as installed before", unchanged, "low", opened=False)
 
 
 def packages_of(rows: Iterable[Row]) -> int:
@@ -81,10 +81,10 @@ def packages_of(rows: Iterable[Row]) -> int:
 
 def join_names(names: Iterable[str], shown: int = SHOWN) -> str:
     """Return "a, b, c, d and 3 more"."""
-    found = list(names)
-    more = len(found) - shown
+    listed = list(names)
+    more = len(listed) - shown
     # "and 1 more" is no shorter than the one
-    return ", ".join(found) if more <= 1 else f"{', '.join(found[:shown])} and {more} more"
+    return ", ".join(listed) if more <= 1 else f"{', '.join(listed[:shown])} and {more} more"
 
 
 def summary(review: Review) -> str:
@@ -98,8 +98,8 @@ def summary(review: Review) -> str:
     risks = ", ".join(f"{count} {risk}" for risk, count in by_risk.items() if count)
     count = plural(packages_of(moved), "package") if moved else "no package"
     packages = f"{count} changed" + (f" ({risks})" if risks else "")
-    kept = f", {len(rows) - len(moved)} stayed as installed" if len(moved) < len(rows) else ""
-    return f"{review.risk} risk{_see(review)}: {', '.join((*_fixes(review), packages))}{kept}"
+    unchanged = f", {len(rows) - len(moved)} stayed as installed" if len(moved) < len(rows) else ""
+    return f"{review.risk} risk{_see(review)}: {', '.join((*_fixes(review), packages))}{unchanged}"
 
 
 def _see(review: Review) -> str:
@@ -107,7 +107,7 @@ def _see(review: Review) -> str:
     parts = ((FLAWS, review.flaws), ("GPU", review.gpu), ("Spec and targets", review.settings))
     if review.risk == "low" or any(row.risk == review.risk for row in review.rows):
         return ""
-    return next((f', see "{title}"' for title, facts in parts for one in facts if one.risk == review.risk), "")
+    return next((f', see "{title}"' for title, facts in parts for fact in facts if fact.risk == review.risk), "")
 
 
 def _fixes(review: Review) -> Iterator[str]:
@@ -120,39 +120,40 @@ def changelog(review: Review) -> list[tuple[Risk, str]]:
     """List what a reader needs first, a line each, the gravest first, and the first of each kind before the second of
     any: what is fixed, what isn't routine, targets, new packages, then what the spec asks for by name,
     and how much else moved. What is shouted has been said. Where none of these changed, all that did."""
-    return [*_changelog(review)] or [(one.risk, fact(one)) for one in (*review.gpu, *review.settings)]
+    return [*_changelog(review)] or [(change.risk, fact(change)) for change in (*review.gpu, *review.settings)]
 
 
 def _changelog(review: Review) -> Iterator[tuple[Risk, str]]:
     shouted = {row.name for row, _ in review.shouted}
     rows = [row for row in fold(review.rows) if not row.stays]
     for row in (row for row in rows if row.fixes):
-        found = (fact.message for move in row.moves for fact in move.facts if fact.code == "vulnerability-fixed")
-        yield row.risk, f"{describe_row(row)}: {'; '.join(dict.fromkeys(found))}"
-    others = [row for row in rows if not row.fixes]
+        fixes = (fact.message for move in row.moves for fact in move.facts if fact.code == "vulnerability-fixed")
+        yield row.risk, f"{describe_row(row)}: {'; '.join(dict.fromkeys(fixes))}"
+    without_fixes = [row for row in rows if not row.fixes]
     facts = (*review.flaws, *review.gpu, *review.settings)
     weighed: list[tuple[str, Risk, str]] = []
     for risk in RISKS[:2]:
-        lines = [(one.code, fact(one)) for one in facts if one.risk == risk]
-        for row in (row for row in others if row.risk == risk):
-            weighty = [one for move in row.moves for one in move.facts if one.risk == risk]
+        lines = [(change.code, fact(change)) for change in facts if change.risk == risk]
+        for row in (row for row in without_fixes if row.risk == risk):
+            weighty = [change for move in row.moves for change in move.facts if change.risk == risk]
             if row.name in shouted:
-                weighty = [one for one in weighty if one.code not in SHOUTED]
+                weighty = [change for change in weighty if change.code not in SHOUTED]
                 if not weighty:
                     continue
-            reasons = "; ".join(dict.fromkeys(one.message for one in weighty))
+            reasons = "; ".join(dict.fromkeys(change.message for change in weighty))
             lines.append((weighty[0].code if weighty else "", ": ".join(filter(None, (describe_row(row), reasons)))))
         weighed += [(code, risk, line) for code, line in lines]
     yield from ((risk, line) for _, risk, line in by_kind(weighed, lambda line: line[0]))
-    yield from ((one.risk, fact(one)) for one in review.settings if one.risk == "low" and one.code in _TARGETS)
-    quiet = [row for row in others if row.risk == "low"]
+    routine = (change for change in review.settings if change.risk == "low" and change.code in _TARGETS)
+    yield from ((change.risk, fact(change)) for change in routine)
+    quiet = [row for row in without_fixes if row.risk == "low"]
     if majors := [row for row in quiet if not row.direct and any(move.jump == "major" for move in row.moves)]:
         yield "low", f"{plural(len(majors), 'major version')}: {join_names(map(describe_row, majors))}"
     if new := [" ".join(filter(None, (row.name, where(row.moves[0].targets)))) for row in quiet if row.new]:
         yield "low", f"{plural(len(new), 'new package')}: {join_names(new, 5)}"
-    asked = sorted((row for row in quiet if row.direct and not row.new), key=lambda row: row.name not in TORCH)
-    for start in range(0, len(asked), SHOWN):
-        yield "low", ", ".join(map(describe_row, asked[start : start + SHOWN]))
+    direct_rows = sorted((row for row in quiet if row.direct and not row.new), key=lambda row: row.name not in TORCH)
+    for start in range(0, len(direct_rows), SHOWN):
+        yield "low", ", ".join(map(describe_row, direct_rows[start : start + SHOWN]))
     for row in (row for row in quiet if any(move.renamed for move in row.moves)):
         yield "low", describe_row(row)
     rest = [
@@ -180,8 +181,8 @@ def versions(move: Move) -> str:
     if move.renamed:
         return f"{len(move.renamed)} {move.what}"
     if move.old is None or move.new is None:
-        one = move.old or move.new
-        version = one.version if one else ""
+        side = move.old or move.new
+        version = side.version if side else ""
         return f"new {version}" if move.old is None else f"{version} removed"
     if move.old.version == move.new.version and move.old.variant != move.new.variant:
         return f"{move.new.version} variant {move.old.variant or 'none'} → {move.new.variant or 'none'}"
@@ -228,8 +229,8 @@ def size(move: Move) -> str:
 def sizes(row: Row) -> tuple[tuple[str, str], ...]:
     """Give each size of a row with the targets that it is of, where the row has several moves: a table's cells wrap, so
     a line of one is beside any line of another."""
-    several = len(row.moves) > 1
-    return tuple((found, where(move.targets) if several else "") for move in row.moves if (found := size(move)))
+    is_split = len(row.moves) > 1
+    return tuple((text, where(move.targets) if is_split else "") for move in row.moves if (text := size(move)))
 
 
 def _size(move: Move) -> str:
@@ -244,20 +245,20 @@ def edges(move: Move) -> Iterator[str]:
     """Say which packages are called otherwise now, and which requirements appeared or vanished, and where if not in all
     targets of the move."""
     yield from move.renamed
-    found: dict[str, list[Move]] = {}
+    parts_by_text: dict[str, list[Move]] = {}
     for part in move.exact:
         if part.needs:
-            found.setdefault(f"needs {join_names(part.needs)} now", []).append(part)
+            parts_by_text.setdefault(f"needs {join_names(part.needs)} now", []).append(part)
         if part.drops:
-            found.setdefault(f"no longer needs {join_names(part.drops)}", []).append(part)
-    for text, parts in found.items():
+            parts_by_text.setdefault(f"no longer needs {join_names(part.drops)}", []).append(part)
+    for text, parts in parts_by_text.items():
         everywhere = len(parts) == len(move.exact)
         yield text if everywhere else f"{text} {where(sorted(name for part in parts for name in part.targets))}"
 
 
-def fact(one: Fact) -> str:
+def fact(change: Fact) -> str:
     """Join a fact's sentence, where it holds and its code, for `envspec explain` and `accept`."""
-    return " ".join(filter(None, (one.message, where(one.targets), f"[{one.code}]")))
+    return " ".join(filter(None, (change.message, where(change.targets), f"[{change.code}]")))
 
 
 def alike(row: Row) -> bool:
@@ -267,15 +268,15 @@ def alike(row: Row) -> bool:
 
 def downloads(review: Review) -> Iterator[tuple[str, list[str]]]:
     """Return "3.10 GB -> 3.42 GB" with the targets whose download changes so."""
-    found: dict[str, list[str]] = {}
-    for one in review.sizes:
-        if (text := _download(one)) is not None:
-            found.setdefault(text, []).append(one.name)
-    yield from found.items()
+    targets_by_text: dict[str, list[str]] = {}
+    for target_size in review.sizes:
+        if (text := _download(target_size)) is not None:
+            targets_by_text.setdefault(text, []).append(target_size.name)
+    yield from targets_by_text.items()
 
 
-def _download(one: TargetSize) -> str | None:
-    if one.old is None or one.new is None or one.old == one.new:
+def _download(target_size: TargetSize) -> str | None:
+    if target_size.old is None or target_size.new is None or target_size.old == target_size.new:
         return None
-    was, now = byte_size(one.old), byte_size(one.new)
+    was, now = byte_size(target_size.old), byte_size(target_size.new)
     return f"{was} -> {now}" if was != now else None

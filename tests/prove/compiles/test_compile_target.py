@@ -46,7 +46,7 @@ def ptxas(folder: Path, does: str) -> str:
 def test_machine_code_for_the_gpu_is_a_proof(tmp_path: Path) -> None:
     found = compiled(tmp_path, "sm_90", ptxas=ptxas(tmp_path, f'cp {tmp_path}/sm_90a.cubin "$4"'))
     (one,) = found.compilations
-    assert (one.release, one.gpu, one.asked, one.made, one.ok) == ("12.8", "sm_90", "sm_90a", "sm_90a", True)
+    assert (one.release, one.gpu, one.requested, one.made, one.ok) == ("12.8", "sm_90", "sm_90a", "sm_90a", True)
     assert found.ok and found.absent == ("nvrtc", "nvjitlink")
 
 

@@ -35,41 +35,41 @@ from envspec.packages.requirement import canonical_name
 
 def read_pixi(data: Mapping[str, Any]) -> Lock:
     """Return what is installed in each environment on each platform, without local folders. Raises Malformed."""
-    described = {_url(one): one for one in tables(data.get("packages"), "packages")}
+    described = {_url(package): package for package in tables(data.get("packages"), "packages")}
     environments = table(data.get("environments"), "environments")
     targets: dict[tuple[str, str], list[Pin]] = {}
     for name, environment in environments.items():
         for platform, listed in table(table(environment, name).get("packages"), "packages").items():
             pins = {}
-            for one in tables(listed, platform):
-                url = _url(one)
+            for package in tables(listed, platform):
+                url = _url(package)
                 if "://" in url:
-                    pin = _pixi_pin("pip" if "pypi" in one else "conda", url, described.get(url, one))
+                    pin = _pixi_pin("pip" if "pypi" in package else "conda", url, described.get(url, package))
                     pins[pin.kind, pin.name] = pin
             target = platform if len(environments) == 1 else f"{name}/{platform}"
             targets[target, platform] = list(pins.values())
     return lock_of(targets)
 
 
-def _url(one: Mapping[str, Any]) -> str:
+def _url(package: Mapping[str, Any]) -> str:
     """Return a package's URL. Versions 4 and 5 have `kind` and `url`, later ones `conda: URL` or `pypi: URL`."""
     for key in ("conda", "pypi", "url", "path"):
-        if key in one:
-            return string(one[key], key)
+        if key in package:
+            return string(package[key], key)
     raise Malformed("a package has neither a conda nor a pypi URL")
 
 
-def _pixi_pin(kind: str, url: str, one: Mapping[str, Any]) -> Pin:
-    hashes = {key: one.get(key) for key in ("sha256", "md5")}
+def _pixi_pin(kind: str, url: str, package: Mapping[str, Any]) -> Pin:
+    hashes = {key: package.get(key) for key in ("sha256", "md5")}
     if kind == "pip":
-        name = canonical_name(string(one.get("name"), "name"))
-        version = string(one.get("version", "0"), f"the version of {name}")
-        edges = strings(one.get("requires_dist"), "requires_dist")
+        name = canonical_name(string(package.get("name"), "name"))
+        version = string(package.get("version", "0"), f"the version of {name}")
+        edges = strings(package.get("requires_dist"), "requires_dist")
         if url.startswith("git+"):
             base, _, commit = url.removeprefix("git+").partition("#")
             git = GitSource(without_credentials(base.partition("?")[0]), commit)
             return Pin("pip", name, version, "git", None, edges, git=git)
-        return Pin("pip", name, version, index_name(url), artifact(url, hashes, one.get("size")), edges)
+        return Pin("pip", name, version, index_name(url), artifact(url, hashes, package.get("size")), edges)
     try:
         name, version, build = conda_file(file_name(url))
     except ValueError:
@@ -79,9 +79,9 @@ def _pixi_pin(kind: str, url: str, one: Mapping[str, Any]) -> Pin:
         name.lower(),
         version,
         channel_name(url),
-        artifact(url, hashes, one.get("size")),
-        strings(one.get("depends"), "depends"),
-        licence=optional(one.get("license"), "license"),
+        artifact(url, hashes, package.get("size")),
+        strings(package.get("depends"), "depends"),
+        licence=optional(package.get("license"), "license"),
         build=build,
     )
 
@@ -101,13 +101,13 @@ def read_conda_lock(data: Mapping[str, Any]) -> Lock:
 def _conda_lock_pin(package: Mapping[str, Any]) -> Pin:
     name, version = string(package.get("name"), "name"), string(package.get("version"), "version")
     url = string(package.get("url", ""), "url")
-    found = artifact(url, table(package.get("hash"), "hash"))
+    file = artifact(url, table(package.get("hash"), "hash"))
     requires = {
         key: string(text, "a dependency") for key, text in table(package.get("dependencies"), "dependencies").items()
     }
     if package.get("manager") == "pip":
         edges = tuple(f"{key} {_pep508(text)}".rstrip() for key, text in requires.items())
-        return Pin("pip", canonical_name(name), version, index_name(url), found, edges)
+        return Pin("pip", canonical_name(name), version, index_name(url), file, edges)
     build = optional(package.get("build"), "build")
     if build is None:
         try:
@@ -115,7 +115,7 @@ def _conda_lock_pin(package: Mapping[str, Any]) -> Pin:
         except ValueError:
             build = None
     edges = tuple(f"{key} {text}".rstrip() for key, text in requires.items())
-    return Pin("conda", name.lower(), version, channel_name(url), found, edges, build=build)
+    return Pin("conda", name.lower(), version, channel_name(url), file, edges, build=build)
 
 
 def _pep508(text: str) -> str:
@@ -144,8 +144,8 @@ def read_explicit(text: str) -> Lock:
         url, _, digest = line.partition("#")
         pins.append(_conda(url, digest, number))
         subdirs.add(subdir(url))
-    said = _PLATFORM.search(text)
-    platform = said[1] if said else next(iter(sorted(subdirs - {"noarch"})), "noarch")
+    comment = _PLATFORM.search(text)
+    platform = comment[1] if comment else next(iter(sorted(subdirs - {"noarch"})), "noarch")
     return lock_of({(platform, platform): pins})
 
 
@@ -162,7 +162,7 @@ def _conda(url: str, digest: str, number: int) -> Pin:
 def _pip(name: str, url: str) -> Pin:
     bare, _, fragment = without_credentials(url).partition("#")
     file = file_name(bare)
-    found = re.search(r"sha256=([0-9a-f]{64})", fragment)
+    hash_match = re.search(r"sha256=([0-9a-f]{64})", fragment)
     version = re.sub(r"\.(?:tar\.(?:gz|bz2|xz)|zip)$", "", file).rpartition("-")[2]
     if file.endswith(".whl"):
         version = file.partition("-")[2].partition("-")[0]
@@ -171,7 +171,7 @@ def _pip(name: str, url: str) -> Pin:
         canonical_name(name),
         version or "0",
         index_name(bare),
-        artifact(file, {"sha256": found[1] if found else None}),
+        artifact(file, {"sha256": hash_match[1] if hash_match else None}),
     )
 
 
@@ -185,11 +185,11 @@ def read_environment(data: Mapping[str, Any]) -> tuple[Lock, bool]:
     """Return what the file asks for, and whether it pins everything, builds included. Raises Malformed."""
     pins: list[Pin] = []
     pip: list[str] = []
-    for one in sequence(data.get("dependencies"), "dependencies"):
-        if isinstance(one, dict):
-            pip += [string(line, "a requirement of pip") for line in sequence(one.get("pip"), "pip")]
+    for dependency in sequence(data.get("dependencies"), "dependencies"):
+        if isinstance(dependency, dict):
+            pip += [string(line, "a requirement of pip") for line in sequence(dependency.get("pip"), "pip")]
         else:
-            pins.append(_environment_pin(string(one, "a dependency")))
+            pins.append(_environment_pin(string(dependency, "a dependency")))
     complete = bool(pins) and all(pin.build for pin in pins)
     if pip:
         lock, _ = requirements.read("\n".join(pip), (Environment("", "linux-64", DEFAULT_PYTHON),))

@@ -22,12 +22,16 @@ def read(data: Mapping[str, Any]) -> Universal:
     """Return the document's packages, without local folders. Raises Malformed."""
     packages = tables(data.get("package"), "package")
     python = optional(table(data.get("metadata"), "metadata").get("python-versions"), "python-versions")
-    asked = table(data.get("extras"), "extras")
-    extras = {canonical_name(name): strings(wanted, name) for name, wanted in asked.items()}
-    groups = tuple(dict.fromkeys(group for one in packages for group in _groups(one) if group != _MAIN))
+    extras_table = table(data.get("extras"), "extras")
+    extras = {canonical_name(name): strings(requirements, name) for name, requirements in extras_table.items()}
+    groups = tuple(dict.fromkeys(group for package in packages for group in _groups(package) if group != _MAIN))
     brought = _extras_by_package(packages, extras)
     return Universal(
-        tuple(_entry(one, brought) for one in packages if _source(one).get("type") not in ("directory", "file")),
+        tuple(
+            _entry(package, brought)
+            for package in packages
+            if _source(package).get("type") not in ("directory", "file")
+        ),
         python,
         # which groups are optional stands in pyproject.toml alone
         Offers(tuple(extras), groups, default_groups=groups),
@@ -40,22 +44,22 @@ def _extras_by_package(
     """Return the extras that lead to each package: files before lock-version 2.1 say only that a package is
     optional."""
     edges = {
-        canonical_name(string(one.get("name"), "name")): tuple(
-            map(canonical_name, table(one.get("dependencies"), "dependencies"))
+        canonical_name(string(package.get("name"), "name")): tuple(
+            map(canonical_name, table(package.get("dependencies"), "dependencies"))
         )
-        for one in packages
+        for package in packages
     }
-    found: dict[str, list[str]] = {}
-    for extra, wanted in extras.items():
-        waiting = [requirement_name(text) for text in wanted]
+    extras_by_name: dict[str, list[str]] = {}
+    for extra, requirements in extras.items():
+        waiting = [requirement_name(text) for text in requirements]
         seen: set[str] = set()
         while waiting:
             name = waiting.pop()
             if name not in seen:
                 seen.add(name)
-                found.setdefault(name, []).append(extra)
+                extras_by_name.setdefault(name, []).append(extra)
                 waiting.extend(edges.get(name, ()))
-    return found
+    return extras_by_name
 
 
 def _groups(package: Mapping[str, Any]) -> tuple[str, ...]:
@@ -77,8 +81,8 @@ def _entry(package: Mapping[str, Any], brought: Mapping[str, list[str]]) -> Univ
     elif source.get("type") == "url":
         url = where
     files = tuple(
-        artifact(string(one.get("file"), "file"), digest(optional(one.get("hash"), "hash")))
-        for one in tables(package.get("files"), "files")
+        artifact(string(file.get("file"), "file"), digest(optional(file.get("hash"), "hash")))
+        for file in tables(package.get("files"), "files")
     )
     return UniversalPackage(
         name,
@@ -95,10 +99,10 @@ def _entry(package: Mapping[str, Any], brought: Mapping[str, list[str]]) -> Univ
 def _markers(package: Mapping[str, Any], extras: list[str]) -> Iterator[str]:
     """Return a marker for each group, in pylock.toml's terms; one must hold. A package that is always installed has
     none."""
-    said = package.get("markers")
+    markers = package.get("markers")
     alternatives = []
     for group in _groups(package):
-        marker = optional(table(said, "markers").get(group) if isinstance(said, dict) else said, "markers")
+        marker = optional(table(markers, "markers").get(group) if isinstance(markers, dict) else markers, "markers")
         parts = [f"({marker})"] if marker else []
         if group != _MAIN:
             parts.append(f"{canonical_name(group)!r} in dependency_groups")
@@ -111,9 +115,9 @@ def _markers(package: Mapping[str, Any], extras: list[str]) -> Iterator[str]:
 
 def _requirements(dependencies: Mapping[str, Any]) -> Iterator[str]:
     """Return the edges without version specifiers, for which Poetry has its own syntax."""
-    for name, wanted in dependencies.items():
-        for one in wanted if isinstance(wanted, list) else [wanted]:
-            details = one if isinstance(one, dict) else {}
+    for name, constraints in dependencies.items():
+        for constraint in constraints if isinstance(constraints, list) else [constraints]:
+            details = constraint if isinstance(constraint, dict) else {}
             extras = strings(details.get("extras"), "extras")
             marker = optional(details.get("markers"), "markers")
             # an optional dependency belongs to an extra, and which one says its marker

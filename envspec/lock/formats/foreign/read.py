@@ -68,7 +68,7 @@ class _Waiting(Struct, frozen=True):
 
 
 def _unseen(before: _Waiting, after: _Waiting, pair: tuple[Side, Side]) -> bool:
-    """Say whether a file names a version that the other doesn't, and that no environment has that was looked at."""
+    """Return whether a file names a version that the other doesn't, and that no environment has that was looked at."""
     seen = {(pin.name, pin.version) for side in pair for target in side.lock for pin in target.pins}
     return not before.named ^ after.named <= seen
 
@@ -85,7 +85,7 @@ def sides(old: Path, new: Path, wish: Wish = NO_WISH) -> tuple[Side, Side]:
     """
     before, after = _read(old), _read(new)
     waiting = {"old": before, "new": after}
-    offers = {side: one.offers for side, one in waiting.items() if isinstance(one, _Waiting)}
+    offers = {side: file.offers for side, file in waiting.items() if isinstance(file, _Waiting)}
     if isinstance(before, _Waiting) and isinstance(after, _Waiting):
         platforms = wish.platforms or DEFAULT_PLATFORMS
         both = _whole(offers) if not wish.selects else {side: (select(wish, side, offers),) for side in offers}
@@ -128,15 +128,15 @@ def first_pins(path: Path, environments: Iterable[Environment]) -> Lock:
 
     Raises as `sides` does, and InputError for a file that pins nothing for any of the targets.
     """
-    found = _read(path)
+    file = _read(path)
     made = []
     for environment in environments:
-        if isinstance(found, _Waiting):
-            looked = tuple(replace(environment, selection=one) for one in forks([found.offers]))
-            parts = tuple(_open(found, looked).lock)
+        if isinstance(file, _Waiting):
+            looked = tuple(replace(environment, selection=selection) for selection in forks([file.offers]))
+            parts = tuple(_open(file, looked).lock)
         else:
-            of_platform = [one for one in found.lock if one.inputs.platform in ("", environment.platform)]
-            parts = tuple([one for one in of_platform if one.name == environment.name] or of_platform)
+            of_platform = [target for target in file.lock if target.inputs.platform in ("", environment.platform)]
+            parts = tuple([target for target in of_platform if target.name == environment.name] or of_platform)
         pins = {(pin.kind, pin.name): pin for part in reversed(parts) for pin in part.pins if pin.version}
         inputs = TargetInputs(environment.platform, environment.python, environment.glibc)
         made.append(LockedTarget(environment.name, inputs, tuple(pins.values())))
@@ -151,8 +151,8 @@ def _other(old: Path, new: Path, before: Side | _Waiting) -> Path:
 
 def _whole(offers: Mapping[str, Offers]) -> dict[str, tuple[Selection, ...]]:
     """Select everything that both sides have, with the same forks, so that these can be compared."""
-    found = forks(offers.values())
-    return dict.fromkeys(offers, found)
+    selections = forks(offers.values())
+    return dict.fromkeys(offers, selections)
 
 
 def _spread(
@@ -161,20 +161,20 @@ def _spread(
     """Give the environments on each platform: those of another Python than the first are called by it."""
     return tuple(
         Environment(
-            " ".join(filter(None, (platform, one.fork, f"Python {python}" if number else ""))),
+            " ".join(filter(None, (platform, selection.fork, f"Python {python}" if number else ""))),
             platform,
             python,
-            selection=one,
+            selection=selection,
         )
         for platform in platforms
-        for one in selections
+        for selection in selections
         for number, python in enumerate(pythons)
     )
 
 
 def _open(file: _Waiting, environments: tuple[Environment, ...]) -> Side:
     side = _check(file.open(environments))
-    selections = tuple(dict.fromkeys(one.selection for one in environments))
+    selections = tuple(dict.fromkeys(environment.selection for environment in environments))
     return replace(
         side,
         chosen=describe(selections, file.offers),
@@ -188,7 +188,7 @@ def _with_newer_on_both(pair: tuple[Side, Side], was: str, now: str) -> tuple[Si
     common = names[0] & names[1]
 
     def restrict(side: Side, python: str) -> Side:
-        targets = [one for one in side.lock if one.inputs.python == python or one.name in common]
+        targets = [target for target in side.lock if target.inputs.python == python or target.name in common]
         return replace(side, lock=replace(side.lock, targets=tuple(targets)))
 
     return restrict(pair[0], was), restrict(pair[1], now)
@@ -211,7 +211,9 @@ def _usable(side: Side, supported: tuple[str, ...]) -> Side:
     if not targets:
         return side
     seen = {(target.inputs.platform, target.inputs.python) for target in targets}
-    return replace(side, lock=replace(side.lock, targets=targets), seen=tuple(one for one in side.seen if one in seen))
+    return replace(
+        side, lock=replace(side.lock, targets=targets), seen=tuple(machine for machine in side.seen if machine in seen)
+    )
 
 
 def _platform_and_python(environment: Environment) -> tuple[str, str]:
@@ -220,13 +222,13 @@ def _platform_and_python(environment: Environment) -> tuple[str, str]:
 
 def _environments(other: Side, python: str | None, selection: Selection) -> tuple[Environment, ...]:
     """Return the targets of a side. Where a side has no platforms, a universal file is evaluated on Linux."""
-    found = []
+    environments = []
     for target in other.lock:
         inputs = target.inputs
         platform = inputs.platform if inputs.platform in PLATFORMS else "linux-64"
         version = inputs.python or python or DEFAULT_PYTHON
-        found.append(Environment(target.name, platform, version, inputs.glibc, selection))
-    return tuple(found)
+        environments.append(Environment(target.name, platform, version, inputs.glibc, selection))
+    return tuple(environments)
 
 
 def _read(path: Path) -> Side | _Waiting:
@@ -275,10 +277,10 @@ def _read(path: Path) -> Side | _Waiting:
             )
         read_lock, recorded = _BY_PLATFORM[form]
         contents = None if form == "explicit" else yaml_of(text)
-        found = read_lock(text if contents is None else contents)
+        reading = read_lock(text if contents is None else contents)
         terms = terms_of(text, contents)
-    lock: Lock = found[0] if isinstance(found, tuple) else found
-    complete: bool = found[1] if isinstance(found, tuple) else True
+    lock: Lock = reading[0] if isinstance(reading, tuple) else reading
+    complete: bool = reading[1] if isinstance(reading, tuple) else True
     return _check(
         Side(str(path), lock, frozenset(recorded.split()), complete, by_platform=True, format=form, terms=terms)
     )
@@ -297,5 +299,5 @@ def _check(side: Side) -> Side:
 
 def oldest_python(specifier: str | None) -> str | None:
     """Return the oldest minor Python of a specifier such as `>=3.10,<4` or Poetry's `^3.10`."""
-    found = re.search(r"(?:>=|~=|==|\^|~) {0,9}(3\.\d{1,3})", specifier or "")
-    return found[1] if found else None
+    match = re.search(r"(?:>=|~=|==|\^|~) {0,9}(3\.\d{1,3})", specifier or "")
+    return match[1] if match else None

@@ -40,14 +40,14 @@ def lines(text: str) -> Iterator[tuple[int, str]]:
 
 def read(text: str, environments: tuple[Environment, ...]) -> tuple[Lock, bool]:
     """Return what is installed in each environment, and whether the file pins everything. Raises Malformed."""
-    found = [_pin(at, line) for at, line in lines(text)]
+    pins_and_markers = [_pin(at, line) for at, line in lines(text)]
     targets = []
-    for environment in sorted(environments, key=lambda one: one.name):
+    for environment in sorted(environments, key=lambda environment: environment.name):
         variables = marker_environment(environment.platform, environment.python)
-        pins = {pin.name: pin for pin, marker in found if not marker or holds(marker, variables)}
+        pins = {pin.name: pin for pin, marker in pins_and_markers if not marker or holds(marker, variables)}
         inputs = TargetInputs(environment.platform, environment.python, environment.glibc)
         targets.append(LockedTarget(environment.name, inputs, tuple(pins[name] for name in sorted(pins))))
-    return Lock("", SpecInputs(), tuple(targets)), not any(isinstance(pin, LoosePin) for pin, _ in found)
+    return Lock("", SpecInputs(), tuple(targets)), not any(isinstance(pin, LoosePin) for pin, _ in pins_and_markers)
 
 
 def _pin(at: int, line: str) -> tuple[Pin, str | None]:
@@ -78,5 +78,5 @@ def _from_url(name: str, url: str, hashes: tuple[str, ...]) -> Pin:
         folder = re.search(r"(?:^|&)subdirectory=([^&]+)", fragment)
         return Pin("pip", name, "0", "git", None, git=GitSource(repository, commit, folder[1] if folder else None))
     bare, _, fragment = url.partition("#")
-    found = re.search(r"sha256=([0-9a-f]{64})", fragment)
-    return HashedPin("pip", name, "0", "url", None, url=bare, hashes=(found[1],) if found else hashes)
+    hash_match = re.search(r"sha256=([0-9a-f]{64})", fragment)
+    return HashedPin("pip", name, "0", "url", None, url=bare, hashes=(hash_match[1],) if hash_match else hashes)

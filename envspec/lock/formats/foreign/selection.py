@@ -43,19 +43,21 @@ class Offers(Struct, frozen=True):
 
     def together(self, choices: Iterable[Choice]) -> frozenset[Choice]:
         """Return the choices with everything that they imply."""
-        found: set[Choice] = set()
+        closure: set[Choice] = set()
         waiting = list(choices)
         while waiting:
             choice = waiting.pop()
-            if choice not in found:
-                found.add(choice)
+            if choice not in closure:
+                closure.add(choice)
                 waiting.extend(self.implied.get(choice, ()))
-        return frozenset(found)
+        return frozenset(closure)
 
     def clash(self, choices: Iterable[Choice]) -> tuple[Choice, ...]:
         """Return the first set of choices that can't be installed together; empty where all can."""
-        found = self.together(choices)
-        return next((tuple(sorted(found & one)) for one in self.conflicts if len(found & one) > 1), ())
+        closure = self.together(choices)
+        return next(
+            (tuple(sorted(closure & conflict)) for conflict in self.conflicts if len(closure & conflict) > 1), ()
+        )
 
 
 class Selection(Struct, frozen=True):
@@ -116,17 +118,17 @@ def select(wish: Wish, side: str, offers: Mapping[str, Offers]) -> Selection:
 
 
 def _names_on_side(kind: str, names: Iterable[str], side: str, offers: Mapping[str, Offers]) -> Iterator[str]:
-    on_offer = {at: {choice.name for choice in one.choices if choice.kind == kind} for at, one in offers.items()}
+    on_offer = {at: {choice.name for choice in offer.choices if choice.kind == kind} for at, offer in offers.items()}
     for text in names:
         at, colon, bare = text.partition(":")
         name = canonical_name(bare if colon else text)
         if colon and at not in ("old", "new"):
             raise InputError(f'--{kind} {text}: "{at}" isn\'t a side', hint=f"write old:{bare} or new:{bare}")
         sides = [at] if colon else list(on_offer)
-        if not any(name in on_offer.get(one, ()) for one in sides):
-            there = sorted({known for one in sides for known in on_offer.get(one, ())})
+        if not any(name in on_offer.get(place, ()) for place in sides):
+            known = sorted({option for place in sides for option in on_offer.get(place, ())})
             files = f"the {at} file has" if colon else "the files have"
-            hint = f"choose from: {_shorten(there)}" if there else f"leave it out: {files} none"
+            hint = f"choose from: {_shorten(known)}" if known else f"leave it out: {files} none"
             raise InputError(f"{files} no {kind} called {name}", hint=hint)
         if side in sides and name in on_offer[side]:
             yield name
@@ -139,42 +141,45 @@ def forks(offers: Iterable[Offers]) -> tuple[Selection, ...]:
     then the second ones, and so on: every choice is in at least one fork, and no fork has a conflict.
     """
     sides = tuple(offers)
-    every = tuple(dict.fromkeys(choice for one in sides for choice in one.choices))
-    contested = {choice for one in sides for conflict in one.conflicts for choice in conflict}
-    common = [c for c in every if not any(one.together([c]) & contested for one in sides)]
-    found: list[list[Choice]] = []
+    every = tuple(dict.fromkeys(choice for side in sides for choice in side.choices))
+    contested = {choice for side in sides for conflict in side.conflicts for choice in conflict}
+    common = [c for c in every if not any(side.together([c]) & contested for side in sides)]
+    choices_of_forks: list[list[Choice]] = []
     for choice in (c for c in every if c not in common):
-        for fork in found:
-            if not any(one.clash([*common, *fork, choice]) for one in sides):
+        for fork in choices_of_forks:
+            if not any(side.clash([*common, *fork, choice]) for side in sides):
                 fork.append(choice)
                 break
         else:
-            found.append([choice])
-    return tuple(_selection([*common, *fork], fork if len(found) > 1 else [], every) for fork in found or [[]])
+            choices_of_forks.append([choice])
+    return tuple(
+        _selection([*common, *fork], fork if len(choices_of_forks) > 1 else [], every)
+        for fork in choices_of_forks or [[]]
+    )
 
 
-def _selection(choices: list[Choice], told: list[Choice], every: tuple[Choice, ...]) -> Selection:
+def _selection(choices: list[Choice], contested: list[Choice], every: tuple[Choice, ...]) -> Selection:
     named = {kind: frozenset(c.name for c in choices if c.kind == kind) for kind in ("extra", "group", "package")}
     whole = named["package"] == {c.name for c in every if c.kind == "package"}
     return Selection(
         named["extra"],
         named["group"],
         None if whole else named["package"],
-        "+".join(choice.name for choice in told),
+        "+".join(choice.name for choice in contested),
     )
 
 
 def describe(selections: Iterable[Selection], offers: Offers) -> str:
     """Say what was selected from a file's offers, for people: "extras cu12, viz (of 12); groups dev; ..."."""
-    texts = [_describe(one, offers) for one in selections]
+    texts = [_describe(selection, offers) for selection in selections]
     if len(texts) == 1:
         return texts[0]
     return "; or ".join(f"fork {number}: {text}" for number, text in enumerate(texts, 1))
 
 
-def _describe(one: Selection, offers: Offers) -> str:
+def _describe(selection: Selection, offers: Offers) -> str:
     parts = []
-    for kind, names, every in (("extra", one.extras, offers.extras), ("group", one.groups, offers.groups)):
+    for kind, names, every in (("extra", selection.extras, offers.extras), ("group", selection.groups, offers.groups)):
         here = [name for name in every if name in names]
         if not every:
             continue
@@ -184,8 +189,8 @@ def _describe(one: Selection, offers: Offers) -> str:
             parts.append(f"all {plural(len(every), kind)}" if len(every) > 1 else f"{kind} {every[0]}")
         else:
             parts.append(f"{kind}{'s' if len(here) > 1 else ''} {_shorten(here)} (of {len(every)})")
-    if one.packages is not None:
-        parts.append(f"packages {_shorten(sorted(one.packages))} (of {len(offers.packages)})")
+    if selection.packages is not None:
+        parts.append(f"packages {_shorten(sorted(selection.packages))} (of {len(offers.packages)})")
     return ", ".join(parts)
 
 

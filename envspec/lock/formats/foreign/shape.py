@@ -24,8 +24,8 @@ from envspec.packages.requirement import head_of
 
 def lock_of(targets: Mapping[tuple[str, str], Iterable[Pin]], name: str = "") -> Lock:
     """Make a lock with a target for each (name, platform). Every package counts as direct: these files don't say."""
-    found = [_target(target, platform, list(pins)) for (target, platform), pins in sorted(targets.items())]
-    return Lock(name, SpecInputs(), tuple(found))
+    locked_targets = [_target(target, platform, list(pins)) for (target, platform), pins in sorted(targets.items())]
+    return Lock(name, SpecInputs(), tuple(locked_targets))
 
 
 def _target(name: str, platform: str, pins: list[Pin]) -> LockedTarget:
@@ -69,7 +69,7 @@ def index_name(url: str | None) -> str:
 
 
 def is_pypi_itself(url: str) -> bool:
-    """Say whether an index's URL is PyPI's own, and no mirror's: its host has no name before "pypi"."""
+    """Return whether an index's URL is PyPI's own, and no mirror's: its host has no name before "pypi"."""
     return bool(re.fullmatch(r"pypi\.[a-z]+", urlsplit(url).hostname or "")) and index_name(url) == "pypi"
 
 
@@ -116,7 +116,7 @@ def table(value: Any, what: str) -> Mapping[str, Any]:
 
 def tables(value: Any, what: str) -> list[Mapping[str, Any]]:
     """Return a list of tables, or an empty one for None."""
-    return [table(item, f"an entry of {what}") for item in sequence(value, what)]
+    return [table(row, f"an entry of {what}") for row in sequence(value, what)]
 
 
 def sequence(value: Any, what: str) -> list[Any]:
@@ -129,7 +129,7 @@ def sequence(value: Any, what: str) -> list[Any]:
 
 
 def strings(value: Any, what: str) -> tuple[str, ...]:
-    return tuple(string(item, f"an entry of {what}") for item in sequence(value, what))
+    return tuple(string(text, f"an entry of {what}") for text in sequence(value, what))
 
 
 def string(value: Any, what: str) -> str:

@@ -29,23 +29,23 @@ def terms_of(text: str, document: Mapping[str, Any] | None) -> Terms:
     files = (url for url in _URL.findall(text) if url.endswith((".conda", ".tar.bz2")))
     conda = ((channel_name(url).rpartition("/")[0], url.rsplit("/", 2)[0]) for url in files)
     if document is None:
-        found = _of_options(text)
-        return replace(found, addresses=(*found.addresses, *dict.fromkeys(conda)))
-    sources = (one.get("source") for one in _tables(document.get("package")))
+        terms = _of_options(text)
+        return replace(terms, addresses=(*terms.addresses, *dict.fromkeys(conda)))
+    sources = (package.get("source") for package in _tables(document.get("package")))
     registries = (
         source.get("registry") or source.get("url")
         for source in sources
         # of poetry.lock an index is of type "legacy", and of uv.lock a "url" is a file
         if isinstance(source, dict) and ("registry" in source or source.get("type") == "legacy")
     )
-    indexes = (one.get("index") for one in _tables(document.get("packages")))
+    indexes = (package.get("index") for package in _tables(document.get("packages")))
     urls = dict.fromkeys(url for url in (*registries, *indexes) if isinstance(url, str) and "://" in url)
     options, manifest = (_table(document.get(key)) for key in ("options", "manifest"))
     guards = sorted((str(key), str(value)) for key, value in options.items() if not isinstance(value, dict))
     loose = tuple(
-        f"{key}: {' '.join(map(str, one.values()))}"
+        f"{key}: {' '.join(map(str, row.values()))}"
         for key in ("overrides", "dependency-metadata")
-        for one in _tables(manifest.get(key))
+        for row in _tables(manifest.get(key))
     )
     addresses = (*((index_name(url), url) for url in urls), *dict.fromkeys(conda))
     return Terms(addresses, (*guards, *_channels(document)), loose)
@@ -56,15 +56,17 @@ def _table(value: Any) -> Mapping[str, Any]:
 
 
 def _tables(value: Any) -> Iterator[Mapping[str, Any]]:
-    return (one for one in (value if isinstance(value, list) else ()) if isinstance(one, dict))
+    return (row for row in (value if isinstance(value, list) else ()) if isinstance(row, dict))
 
 
 def _channels(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Give the channels that an environment.yml, a conda-lock.yml or each environment of a pixi.lock is solved from."""
     tables = [("channels", document), ("channels", _table(document.get("metadata")))]
-    tables += [(f"channels of {name}", _table(one)) for name, one in _table(document.get("environments")).items()]
-    for name, one in tables:
-        listed = one.get("channels")
+    tables += [
+        (f"channels of {name}", _table(section)) for name, section in _table(document.get("environments")).items()
+    ]
+    for name, section in tables:
+        listed = section.get("channels")
         if isinstance(listed, list):
             urls = (str(channel.get("url") if isinstance(channel, dict) else channel) for channel in listed)
             yield name, ", ".join(map(bare_address, urls))

@@ -70,11 +70,11 @@ class UniversalPackage(Struct, frozen=True):
 
     def _file(self, environment: Environment) -> Artifact | None:
         """Find the file that an installer takes."""
-        files = {one.file: one for one in self.files}
+        files = {artifact.file: artifact for artifact in self.files}
         try:
             file = choose_file(map(ReleaseFile, files), environment.platform, environment.python, environment.glibc)
         except InputError:
-            file = next((one for one in files if not one.endswith(".whl")), None)
+            file = next((file_name for file_name in files if not file_name.endswith(".whl")), None)
         return files[file] if file is not None else None
 
 
@@ -98,7 +98,7 @@ class Universal(Struct, frozen=True):
         pins: dict[str, Pin] = {}
         for entry in self.entries:
             markers = entry.markers
-            if not markers or any(holds(one, variables, selection.extras, selection.groups) for one in markers):
+            if not markers or any(holds(marker, variables, selection.extras, selection.groups) for marker in markers):
                 # where a format leaves two versions of a package open, the newer one stands last
                 pins[entry.name] = entry.pin(environment)
         inputs = TargetInputs(
@@ -150,7 +150,7 @@ def _of_marker(marker: str, extras: frozenset[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=TEXTS)
 def _compared_names(marker: str) -> frozenset[str]:
-    return frozenset(canonical_name(one or other) for one, other in _TEXT.findall(marker))
+    return frozenset(canonical_name(quoted or other) for quoted, other in _TEXT.findall(marker))
 
 
 @lru_cache(maxsize=TEXTS)
@@ -164,8 +164,8 @@ def _marker(text: str) -> Marker:
         raise Malformed(f"{text[:200]!r} isn't a marker: {str(error).splitlines()[0][:200]}") from None
 
 
-def _in_extras(found: re.Match[str]) -> str:
-    return f"{found[2] or found[3] or ''!r} {'in' if found[1] == '==' else 'not in'} extras"
+def _in_extras(match: re.Match[str]) -> str:
+    return f"{match[2] or match[3] or ''!r} {'in' if match[1] == '==' else 'not in'} extras"
 
 
 # pylock.toml (PEP 751). Edges are optional in it, and the tools leave them out.
@@ -182,7 +182,7 @@ def read_pylock(data: Mapping[str, Any]) -> Universal:
     groups = dict.fromkeys((*map(canonical_name, lock.dependency_groups or ()), *unasked))
     offers = Offers(tuple(lock.extras or ()), tuple(groups), default_groups=unasked)
     python = None if lock.requires_python is None else str(lock.requires_python)
-    entries = tuple(_pylock_entry(one) for one in lock.packages if not one.directory)
+    entries = tuple(_pylock_entry(package) for package in lock.packages if not package.directory)
     return Universal(entries, python, offers, tuple(map(str, lock.environments or ())))
 
 

@@ -58,15 +58,15 @@ class _Package(Struct, frozen=True, eq=False):
 
 def read(data: Mapping[str, Any]) -> UvLock:
     """Return the document's packages. Raises Malformed."""
-    packages = tuple(_package(one) for one in tables(data.get("package"), "package"))
+    packages = tuple(_package(row) for row in tables(data.get("package"), "package"))
     manifest = table(data.get("manifest"), "manifest")
     members = {canonical_name(name) for name in strings(manifest.get("members"), "members")}
-    roots = [one for one in packages if one.local and (not members or one.entry.name in members)]
+    roots = [package for package in packages if package.local and (not members or package.entry.name in members)]
     # what a script or a workspace asks for without being a package
-    asked = tuple(map(_edge, tables(manifest.get("requirements"), "requirements")))
+    requirements = tuple(map(_edge, tables(manifest.get("requirements"), "requirements")))
     groups = _edges_by_name(manifest, "dependency-groups")
-    if asked or groups:
-        roots.append(_Package(UniversalPackage("", "0", ""), True, None, asked, {}, groups))
+    if requirements or groups:
+        roots.append(_Package(UniversalPackage("", "0", ""), True, None, requirements, {}, groups))
     return UvLock(
         packages,
         tuple(roots),
@@ -77,12 +77,12 @@ def read(data: Mapping[str, Any]) -> UvLock:
 
 
 def _offers(roots: Iterable[_Package], conflicts: list[Any]) -> Offers:
-    named = {one.entry.name: one for one in roots}
-    extras = tuple(dict.fromkeys(extra for one in named.values() for extra in one.extras))
-    groups = tuple(dict.fromkeys(group for one in named.values() for group in one.groups))
+    named = {root.entry.name: root for root in roots}
+    extras = tuple(dict.fromkeys(extra for root in named.values() for extra in root.extras))
+    groups = tuple(dict.fromkeys(group for root in named.values() for group in root.groups))
     implied: dict[Choice, frozenset[Choice]] = {}
-    for one in named.values():
-        for kind, listed in (("extra", one.extras), ("group", one.groups)):
+    for root in named.values():
+        for kind, listed in (("extra", root.extras), ("group", root.groups)):
             for name, edges in listed.items():
                 more = (Choice("extra", extra) for edge in edges if edge.name in named for extra in edge.extras)
                 choice = Choice(kind, name)
@@ -92,18 +92,18 @@ def _offers(roots: Iterable[_Package], conflicts: list[Any]) -> Offers:
         groups,
         tuple(name for name in named if name),
         tuple(group for group in groups if group == "dev"),
-        tuple(frozenset(map(_choice, tables(one, "conflicts"))) for one in conflicts),
+        tuple(frozenset(map(_choice, tables(conflict, "conflicts"))) for conflict in conflicts),
         {choice: brought for choice, brought in implied.items() if brought},
     )
 
 
-def _choice(one: Mapping[str, Any]) -> Choice:
+def _choice(entry: Mapping[str, Any]) -> Choice:
     """Return an entry of a set of conflicts. An extra or a group counts for each member of the workspace that has
     it."""
     for kind in ("extra", "group"):
-        if kind in one:
-            return Choice(kind, canonical_name(string(one[kind], kind)))
-    return Choice("package", canonical_name(string(one.get("package"), "package")))
+        if kind in entry:
+            return Choice(kind, canonical_name(string(entry[kind], kind)))
+    return Choice("package", canonical_name(string(entry.get("package"), "package")))
 
 
 class UvLock(Struct, frozen=True):
@@ -133,12 +133,12 @@ class UvLock(Struct, frozen=True):
 
     def candidates(self, edge: _Edge) -> list[_Package]:
         """Return the packages that an edge may lead to: one, except in files that were edited by hand."""
-        found = self._by_name.get(edge.name, [])
-        if len(found) > 1 and edge.version is not None:
-            found = [one for one in found if one.entry.version == edge.version]
-        if len(found) > 1 and edge.source is not None:
-            found = [one for one in found if one.source == edge.source] or found
-        return found
+        packages = self._by_name.get(edge.name, [])
+        if len(packages) > 1 and edge.version is not None:
+            packages = [package for package in packages if package.entry.version == edge.version]
+        if len(packages) > 1 and edge.source is not None:
+            packages = [package for package in packages if package.source == edge.source] or packages
+        return packages
 
 
 class _Walk:
@@ -152,32 +152,32 @@ class _Walk:
     def run(self) -> tuple[tuple[str, ...], dict[str, Pin]]:
         """Return the requirements of the roots, and the pins by name."""
         selection = self.environment.selection
-        roots = [one for one in self.lock.roots if _is_selected(one, selection)]
+        roots = [root for root in self.lock.roots if _is_selected(root, selection)]
         self.active = frozenset(_active_choices(roots, selection))
         while True:
-            reached, asked = self._closure(roots)
-            more = self.active.union(*(_extras_of(one.entry.name, extras) for one, extras in reached.items()))
+            reached, requirements = self._closure(roots)
+            more = self.active.union(*(_extras_of(package.entry.name, extras) for package, extras in reached.items()))
             if more == self.active:
                 break
             # a package's extra may switch markers elsewhere: until nothing new is asked for
             self.active = more
-        direct = {edge.name for edge in asked}
+        direct = {edge.name for edge in requirements}
         pins = {
-            one.entry.name: self._pin(one, extras, one.entry.name in direct)
-            for one, extras in reached.items()
-            if not one.local
+            package.entry.name: self._pin(package, extras, package.entry.name in direct)
+            for package, extras in reached.items()
+            if not package.local
         }
-        lines = (_line(edge) for edge in asked if edge.name in pins)
+        lines = (_line(edge) for edge in requirements if edge.name in pins)
         return tuple(dict.fromkeys(lines)) or tuple(sorted(pins)), pins
 
     def _closure(self, roots: list[_Package]) -> tuple[dict[_Package, frozenset[str]], list[_Edge]]:
         """Return every package reached, with its requested extras, and what the local packages require."""
         selection = self.environment.selection
-        starts = [(one, selection.extras & one.extras.keys()) for one in roots]
+        starts = [(root, selection.extras & root.extras.keys()) for root in roots]
         if not self.lock.roots:
-            starts = [(one, frozenset()) for one in self.lock.packages if self._is_in_fork(one)]
+            starts = [(package, frozenset()) for package in self.lock.packages if self._is_in_fork(package)]
         own = frozenset(roots)
-        asked: list[_Edge] = []
+        requirements: list[_Edge] = []
 
         def following(
             package: _Package, added: frozenset[str], first: bool
@@ -187,17 +187,17 @@ class _Walk:
                 groups = (package.groups[name] for name in package.groups if name in selection.groups)
                 edges += [edge for group in groups for edge in group if self._holds(edge)]
             if package.local:
-                asked.extend(edges)
-            return ((one, frozenset(edge.extras)) for edge in edges for one in self._at(edge))
+                requirements.extend(edges)
+            return ((candidate, frozenset(edge.extras)) for edge in edges for candidate in self._at(edge))
 
-        return reach(starts, following), asked
+        return reach(starts, following), requirements
 
     def _at(self, edge: _Edge) -> list[_Package]:
-        found = self.lock.candidates(edge)
-        if len(found) > 1:
+        candidates = self.lock.candidates(edge)
+        if len(candidates) > 1:
             # nothing says which: the last of those whose fork is this one's
-            found = [one for one in found if self._is_in_fork(one)][-1:]
-        return found
+            candidates = [package for package in candidates if self._is_in_fork(package)][-1:]
+        return candidates
 
     def _is_in_fork(self, package: _Package) -> bool:
         markers = package.entry.markers
@@ -248,32 +248,32 @@ def _line(edge: _Edge) -> str:
     return f"{edge.name}[{','.join(edge.extras)}]" if edge.extras else edge.name
 
 
-def _package(one: Mapping[str, Any]) -> _Package:
-    name = canonical_name(string(one.get("name"), "name"))
-    source = table(one.get("source"), f"the source of {name}")
+def _package(document: Mapping[str, Any]) -> _Package:
+    name = canonical_name(string(document.get("name"), "name"))
+    source = table(document.get("source"), f"the source of {name}")
     return _Package(
-        _entry(one, name, source),
+        _entry(document, name, source),
         any(key in source for key in _LOCAL),
         source,
-        tuple(map(_edge, tables(one.get("dependencies"), "dependencies"))),
-        _edges_by_name(one, "optional-dependencies"),
+        tuple(map(_edge, tables(document.get("dependencies"), "dependencies"))),
+        _edges_by_name(document, "optional-dependencies"),
         # as uv 0.4.27 to 0.5.0 called them, and later ones still read
-        _edges_by_name(one, "dev-dependencies" if "dev-dependencies" in one else "dependency-groups"),
+        _edges_by_name(document, "dev-dependencies" if "dev-dependencies" in document else "dependency-groups"),
     )
 
 
-def _edges_by_name(one: Mapping[str, Any], key: str) -> dict[str, tuple[_Edge, ...]]:
-    listed = table(one.get(key), key)
+def _edges_by_name(document: Mapping[str, Any], key: str) -> dict[str, tuple[_Edge, ...]]:
+    listed = table(document.get(key), key)
     return {canonical_name(name): tuple(map(_edge, tables(edges, name))) for name, edges in listed.items()}
 
 
-def _edge(one: Mapping[str, Any]) -> _Edge:
+def _edge(document: Mapping[str, Any]) -> _Edge:
     return _Edge(
-        canonical_name(string(one.get("name"), "a dependency's name")),
-        tuple(map(canonical_name, strings(one.get("extra", one.get("extras")), "extra"))),
-        optional(one.get("marker"), "marker"),
-        optional(one.get("version"), "version"),
-        one.get("source"),
+        canonical_name(string(document.get("name"), "a dependency's name")),
+        tuple(map(canonical_name, strings(document.get("extra", document.get("extras")), "extra"))),
+        optional(document.get("marker"), "marker"),
+        optional(document.get("version"), "version"),
+        document.get("source"),
     )
 
 
@@ -298,14 +298,14 @@ def _files(package: Mapping[str, Any]) -> Iterator[Artifact]:
         *tables(package.get("wheels"), "wheels"),
         *([table(package["sdist"], "sdist")] if "sdist" in package else []),
     ]
-    for one in listed:
-        where = next((one[key] for key in ("url", "path", "filename") if key in one), "")
-        yield artifact(file_name(string(where, "url")), digest(optional(one.get("hash"), "hash")), one.get("size"))
+    for file in listed:
+        where = next((file[key] for key in ("url", "path", "filename") if key in file), "")
+        yield artifact(file_name(string(where, "url")), digest(optional(file.get("hash"), "hash")), file.get("size"))
 
 
 def _git(text: str) -> GitSource:
     """Parse `https://host/repo.git?subdirectory=x&rev=v1#commit`."""
     url, _, commit = text.partition("#")
     base, _, query = url.partition("?")
-    found = re.search(r"(?:^|&)subdirectory=([^&]+)", query)
-    return GitSource(without_credentials(base), commit, found[1] if found else None)
+    folder = re.search(r"(?:^|&)subdirectory=([^&]+)", query)
+    return GitSource(without_credentials(base), commit, folder[1] if folder else None)
