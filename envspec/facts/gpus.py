@@ -300,8 +300,8 @@ def _names_by_words(gpu_class: str | None = "") -> dict[str, str]:
     without a class all but Jetsons."""
     architectures = (row.architecture.lower() for row in capabilities().values())
     names = (*(_short(gpu.name) for gpu in products()), *architectures, *map(sm_of, capabilities()))
-    wanted = (name for name in names if (_class_of(name) == gpu_class if gpu_class != "" else not names_jetson(name)))
-    return {" ".join(words_of(name)) or name.lower(): name for name in wanted}
+    in_class = (name for name in names if (_class_of(name) == gpu_class if gpu_class != "" else not names_jetson(name)))
+    return {" ".join(words_of(name)) or name.lower(): name for name in in_class}
 
 
 def _capability(name: str) -> tuple[Gpu, ...]:
