@@ -219,7 +219,7 @@ _WRITTEN = {
     "short hash": r"[0-9a-f]{4,40}?",
 }
 _BEGINNINGS = {form.text.partition("#")[0] + ("#" if "#" in form.text else "") for form in FORMS if form.subject}
-_NEXT = rf"(?=\.|$|{'|'.join(re.escape(beginning).replace(chr(92) + '#', chr(92) + 'd') for beginning in sorted(_BEGINNINGS))})"
+_NEXT = rf"(?=\.|$|{'|'.join(re.escape(text).replace(chr(92) + '#', chr(92) + 'd') for text in sorted(_BEGINNINGS))})"
 """What stands behind a part that isn't a number. The letters of a commit's hash may begin the next part."""
 
 
