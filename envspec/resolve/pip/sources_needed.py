@@ -111,7 +111,7 @@ class SourcesNeeded(AnswerNo):
         own = (replace(source, targets=source.targets or tuple(targets)) for source, targets in needed.items())
         self.needed = tuple(sorted(own, key=lambda source: (source.name, source.version, source.path)))
         self.names = tuple(dict.fromkeys(source.name for source in self.needed))
-        targets = sorted({target for several in needed.values() for target in several})
+        targets = sorted({target for names in needed.values() for target in names})
         lines: dict[tuple[str, str], str] = {}
         for source in self.needed:
             lines.setdefault((source.name, source.version), source.line)
