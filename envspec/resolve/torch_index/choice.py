@@ -55,15 +55,15 @@ def choose(
     if is_own(request):
         # its wheel says what it's for
         return TorchIndex(None)
-    asked = torch_request(request)
-    in_default = [v for v in default_builds(request.platform, variant) if asked.admits(v)]
-    in_index = [v for v in index_builds(request, variant) if asked.admits(v)]
+    torch = torch_request(request)
+    in_default = [v for v in default_builds(request.platform, variant) if torch.admits(v)]
+    in_index = [v for v in index_builds(request, variant) if torch.admits(v)]
     before, known = request.not_after("torch"), [r.version for r in torch_builds.releases()]
     of_its_time = [v for v in (*in_default, *in_index) if in_time(v, before)]
     older = not any(in_time(version, before) for version in known)
     if of_its_time or older:
         # where there is none of a day that the facts reach, the date is what stands in the way
-        in_default, in_index = ([v for v in one if v in of_its_time] for one in (in_default, in_index))
+        in_default, in_index = ([v for v in versions if v in of_its_time] for versions in (in_default, in_index))
     newest_default = max(map(Version, in_default), default=None)
     newest_index = max((Version(Version(v).public) for v in in_index), default=None)
     if refresh:
@@ -73,24 +73,24 @@ def choose(
     if newest_index is not None:
         return TorchIndex(variant)
     built = torch_builds.builds(cuda=request.cuda, platform=request.platform, variant=variant)
-    exists = any(asked.admits(b.version) and request.python in b.pythons for b in built)
-    beyond = asked.beyond(known) or (older and asked.named)
-    if (exists or beyond) and any(asked.admits(version) for version in variants()):
+    exists = any(torch.admits(b.version) and request.python in b.pythons for b in built)
+    beyond = torch.beyond(known) or (older and torch.named)
+    if (exists or beyond) and any(torch.admits(version) for version in variants()):
         return TorchIndex(None)
     if exists or beyond:
         # known to exist, or newer or older than all that is known, and its files aren't among the facts
         return TorchIndex(variant, live=True)
-    if not asked.named:
+    if not torch.named:
         # nothing to offer: should anything pull torch in, the guard after resolving refuses what it finds
         return TorchIndex(None)
     cudas = [
         cuda
         for cuda in torch_builds.lockable_cudas(request.platform, python=request.python)
         for known in (torch_builds.lockable(request.platform, torch_builds.variant_of(cuda), request.python),)
-        if any(map(asked.admits, known))
+        if any(map(torch.admits, known))
     ]
     error = Infeasible(
-        f"envspec knows no build of {asked.text} for CUDA {request.cuda} and Python {request.python} on "
+        f"envspec knows no build of {torch.text} for CUDA {request.cuda} and Python {request.python} on "
         f"{request.platform}",
         hint="`envspec builds torch` lists the known builds",
     ).with_packages("torch")
@@ -110,8 +110,8 @@ def choose_for_pin(request: Request, chosen: TorchIndex, pinned: str | None) -> 
         return TorchIndex(variant, live=chosen.live)
     in_default = default_builds(request.platform, variant)
     if pinned in in_default:
-        asked = torch_request(request)
-        return TorchIndex(None, (_between([v for v in in_default if asked.admits(v)], request.platform, variant),))
+        torch = torch_request(request)
+        return TorchIndex(None, (_between([v for v in in_default if torch.admits(v)], request.platform, variant),))
     return chosen
 
 
@@ -121,8 +121,8 @@ def index_of_older(request: Request, chosen: TorchIndex) -> TorchIndex | None:
     variant = torch_builds.variant_of(request.cuda)
     if chosen.variant is not None or not chosen.constraints:
         return None
-    asked, default = torch_request(request), default_builds(request.platform, variant)
-    older = {Version(version).public for version in index_builds(request, variant) if asked.admits(version)}
+    torch, default = torch_request(request), default_builds(request.platform, variant)
+    older = {Version(version).public for version in index_builds(request, variant) if torch.admits(version)}
     return TorchIndex(variant) if older - {*default} else None
 
 
@@ -183,9 +183,9 @@ def torch_request(request: Request) -> TorchRequest:
 def lockable_releases(request: Request, cuda: str | None, python: str | None = None) -> list[str]:
     """List the torch releases within a request's bounds and date that can be locked for a CUDA and a Python, or any,
     oldest first."""
-    asked, before = torch_request(request), request.not_after("torch")
+    torch, before = torch_request(request), request.not_after("torch")
     known = torch_builds.lockable(request.platform, torch_builds.variant_of(cuda), python)
-    return [version for version in known if asked.admits(version) and in_time(version, before)]
+    return [version for version in known if torch.admits(version) and in_time(version, before)]
 
 
 def default_builds(platform: str, variant: str) -> list[str]:
