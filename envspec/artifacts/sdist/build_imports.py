@@ -68,15 +68,15 @@ class BuildImports(Struct, frozen=True):
         return replace(self, modules=(*self.modules, *more))
 
     def lacks(
-        self, package: str, declared: Sequence[str], there: Mapping[str, str] | None = None, *, has_torch: bool
+        self, package: str, declared: Sequence[str], present: Mapping[str, str] | None = None, *, has_torch: bool
     ) -> BuildLacks | None:
         """Give the imports that the build of `package`, which declares these requirements, doesn't find beside packages
         (name → version, "" for any): beside those that it declares, by default. `has_torch`: the target has it, for
         which an extension would be compiled."""
-        there = list_names(declared) if there is None else there
-        missing = [module for module in self.modules if not _is_there(module, there)]
+        present = list_names(declared) if present is None else present
+        missing = [module for module in self.modules if not _is_there(module, present)]
         if has_torch and package not in _WITHOUT_TORCH:
-            missing += [module for module in self.optional if module not in missing and module not in there]
+            missing += [module for module in self.optional if module not in missing and module not in present]
         return BuildLacks(tuple(missing), self._requirements(declared, missing)) if missing else None
 
     def _requirements(self, declared: Sequence[str], missing: Collection[str]) -> tuple[str, ...]:
@@ -127,13 +127,13 @@ def package_of(module: str) -> str:
     return PACKAGES_OF.get(module, (canonical_name(module),))[0]
 
 
-def _is_there(module: str, there: Mapping[str, str]) -> bool:
-    version = there.get(package_of(module))
+def _is_there(module: str, present: Mapping[str, str]) -> bool:
+    version = present.get(package_of(module))
     if version is not None:
         return module != "pkg_resources" or not version or numbers_in(version)[0] < NO_PKG_RESOURCES
-    if module == "numpy" and "oldest-supported-numpy" in there:
+    if module == "numpy" and "oldest-supported-numpy" in present:
         return True
-    return module not in _TOOLS and not ALONE.issuperset(there)
+    return module not in _TOOLS and not ALONE.issuperset(present)
 
 
 Read = Callable[[str], "str | None"]
@@ -195,9 +195,9 @@ class _Imports(Struct):
 
     def _block(self, body: Sequence[ast.stmt], path: str, state: _State, *, builds: bool) -> None:
         for statement in body:
-            for inner, its in _inner(statement, state):
-                if its == "runs" or builds:
-                    self._block(inner, path, its, builds=builds)
+            for inner, inner_state in _inner(statement, state):
+                if inner_state == "runs" or builds:
+                    self._block(inner, path, inner_state, builds=builds)
             if isinstance(statement, ast.Import):
                 for alias in statement.names:
                     self._take(alias.name, state)

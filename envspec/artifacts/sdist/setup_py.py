@@ -52,8 +52,8 @@ def texts_in(value: object) -> Iterator[str]:
     elif isinstance(value, Mapping):
         yield from texts_in(tuple(value.items()))
     elif isinstance(value, list | tuple | set | frozenset):
-        for item in value:
-            yield from texts_in(item)
+        for part in value:
+            yield from texts_in(part)
 
 
 def leads_out(text: str) -> bool:

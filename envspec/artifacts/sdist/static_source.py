@@ -279,10 +279,10 @@ class StaticReader(Struct, frozen=True):
     def _open(self, file: FoundFile) -> Iterator[Stream]:
         """Open the file: the one that was fetched before, else its index's."""
         most = file.size or self.fetcher.limits.source_bytes
-        kept = self._find(file)
-        if kept is not None:
-            with kept.open("rb") as content:
-                yield Stream(redact(file.url), max(most, kept.stat().st_size), iter(partial(content.read, _PIECE), b""))
+        path = self._find(file)
+        if path is not None:
+            with path.open("rb") as content:
+                yield Stream(redact(file.url), max(most, path.stat().st_size), iter(partial(content.read, _PIECE), b""))
             return
         if self.fetcher.offline:
             raise IndexFailure(f"not in the cache: {file.file}", hint="run without --offline once")
@@ -291,8 +291,8 @@ class StaticReader(Struct, frozen=True):
 
     def _find(self, file: FoundFile) -> Path | None:
         try:
-            wanted = WantedFile(file.file, str(file.sha256), file.size)
-            return FileStore(self.folder / ARTIFACTS, self.fetcher).find(wanted)
+            required = WantedFile(file.file, str(file.sha256), file.size)
+            return FileStore(self.folder / ARTIFACTS, self.fetcher).find(required)
         except (OSError, IndexFailure):
             # a name or a hash that no file has there
             return None
