@@ -129,7 +129,7 @@ async def open_archive(url: str, client: Client | None = None) -> PackageArchive
 
 
 def installs_modules(pin: Pin) -> bool:
-    """Say whether a pin is a conda package that may install Python's: it depends on python."""
+    """Return whether a pin is a conda package that may install Python's: it depends on python."""
     return pin.kind == "conda" and pin.artifact is not None and "python" in map(conda_name, pin.dependencies)
 
 
@@ -145,7 +145,7 @@ def mark_of(folder: Path) -> Path:
 
 
 def is_whole(folder: Path, sha256: bytes | None) -> bool:
-    """Say whether a folder has the whole of the package whose archive has this sha256. Raises OSError."""
+    """Return whether a folder has the whole of the package whose archive has this sha256. Raises OSError."""
     mark = mark_of(folder)
     return folder.is_dir() and mark.is_file() and mark.read_bytes()[8:] == sha256
 

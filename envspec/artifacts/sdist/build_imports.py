@@ -108,7 +108,7 @@ class BuildLacks(Struct, frozen=True):
     line: tuple[str, ...]
 
     def is_sure(self, declared: Sequence[str]) -> bool:
-        """Say whether nothing that the declared requirements lead to could have the modules."""
+        """Return whether nothing that the declared requirements lead to could have the modules."""
         return TORCH in self.modules or ALONE.issuperset(list_names(declared))
 
 
@@ -118,7 +118,7 @@ def list_names(declared: Sequence[str]) -> dict[str, str]:
 
 
 def is_foreign(module: str, own: Collection[str]) -> bool:
-    """Say whether a module is of another package than the source itself, whose modules are `own`, and Python."""
+    """Return whether a module is of another package than the source itself, whose modules are `own`, and Python."""
     return module not in own and module not in _STANDARD
 
 
@@ -247,8 +247,8 @@ _UNSET = object()
 
 
 def _wants_variable(test: ast.expr) -> bool:
-    """Say whether a condition holds only where an environment variable is set, which no build's is unless the spec says
-    so: `os.getenv("BUILD_CUDA", "0") == "1"`."""
+    """Return whether a condition holds only where an environment variable is set, which no build's is unless the spec
+    says so: `os.getenv("BUILD_CUDA", "0") == "1"`."""
     match test:
         case ast.BoolOp(ast.And(), values):
             return any(map(_wants_variable, values))
@@ -281,7 +281,7 @@ def _unset_value(called: ast.expr) -> object:
 
 
 def _goes_on(handler: ast.ExceptHandler) -> bool:
-    """Say whether a handler catches a failed import and lets the build go on."""
+    """Return whether a handler catches a failed import and lets the build go on."""
     names = {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)} if handler.type else _CAUGHT
     if not names & _CAUGHT:
         return False

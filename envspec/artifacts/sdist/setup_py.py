@@ -22,7 +22,7 @@ def literals_of(tree: ast.Module) -> dict[str, object]:
 
 
 def is_call(called: ast.expr, names: Sequence[str]) -> bool:
-    """Say whether a call is of one of these functions of setuptools."""
+    """Return whether a call is of one of these functions of setuptools."""
     match called:
         case ast.Name(name) | ast.Attribute(ast.Name("setuptools"), name):
             return name in names
@@ -57,7 +57,7 @@ def texts_in(value: object) -> Iterator[str]:
 
 
 def leads_out(text: str) -> bool:
-    """Say whether a path leaves the folder that a build unpacks or writes to: it could write what runs later."""
+    """Return whether a path leaves the folder that a build unpacks or writes to: it could write what runs later."""
     return ".." in text.replace("\\", "/").split("/") or text.startswith(("/", "\\", "~")) or text[1:2] == ":"
 
 

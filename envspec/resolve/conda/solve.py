@@ -250,7 +250,7 @@ def _reverse(version: str) -> tuple[int, ...]:
 
 
 Admits = Callable[[str, BuildRecord], bool]
-"""Say whether a match spec (one of a record's `depends`) admits a build."""
+"""Return whether a match spec (one of a record's `depends`) admits a build."""
 
 
 def shared_versions(

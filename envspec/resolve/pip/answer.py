@@ -134,7 +134,7 @@ def with_hash(file: FoundFile, hashes: FileHashes) -> FoundFile:
 
 
 def is_source(package: Found, file: FoundFile | None) -> bool:
-    """Say whether a target installs a package of an index from source."""
+    """Return whether a target installs a package of an index from source."""
     return file is not None and package.archive is None and not file.file.endswith(".whl")
 
 
@@ -360,7 +360,7 @@ def _describe_correction(row: Correction) -> str:
 
 
 def _may_be_of(proof: Conflict, row: Correction) -> bool:
-    """Say whether a conflict may be about a release that is corrected: it names one of these, or none by its number."""
+    """Return whether a conflict may be about a corrected release: it names one of these, or none by its number."""
     ranges = [clause.versions for clause in proof.chain if clause.package == row.package]
     ranges += [clause.bound for clause in proof.chain if clause.other == row.package]
     named = [text.removeprefix("==") for text in ranges if text.startswith("==") and "," not in text]

@@ -225,7 +225,7 @@ def behind_findings(
 
 
 def follows_cuda(name: str) -> bool:
-    """Say whether a package follows torch or the target's CUDA by its nature."""
+    """Return whether a package follows torch or the target's CUDA by its nature."""
     return name in FAMILY[1:] or name in VERSIONED_BY_CUDA or is_toolkit(name)
 
 

@@ -291,8 +291,8 @@ def _plain(line: str, build: BuildWanted) -> str:
 
 
 def _lacks_wheel(requires: Sequence[str], pins: BuiltWith) -> bool:
-    """Say whether the setuptools of a build asks for wheel, which isn't there: before 70.1, of 2024-06-19, its backend
-    does. The setuptools that was asked is a newer one where the lock has a day or a bound."""
+    """Return whether the setuptools of a build asks for wheel, which isn't there: before 70.1, of 2024-06-19, its
+    backend does. The setuptools that was asked is a newer one where the lock has a day or a bound."""
     versions = {pin.name: pin.version for pin in pins}
     if "wheel" in versions or "setuptools" not in map(requirement_name, requires):
         return False

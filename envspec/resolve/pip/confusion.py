@@ -151,6 +151,6 @@ def _those_had(
 
 
 def is_pytorch(url: str) -> bool:
-    """Say whether a named index is one of PyTorch's, or a mirror with its paths. These have copies of their packages'
-    requirements, all of them public."""
+    """Return whether a named index is one of PyTorch's, or a mirror with its paths. These have copies of their
+    packages' requirements, all of them public."""
     return _PYTORCH.fullmatch(url) is not None

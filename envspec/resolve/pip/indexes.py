@@ -225,7 +225,7 @@ class UvIndexes(Struct, frozen=True):
         return replace(preferences, versions=versions)
 
     def has(self, index: str, name: str) -> bool:
-        """Say whether a named index has a package. PyTorch's don't count: they have copies of public packages."""
+        """Return whether a named index has a package. PyTorch's don't count: they have copies of public packages."""
         url = self.indexes.get(index)
         if url is None:
             pages = [page for (flat, _), page in self.flat.items() if flat == index]

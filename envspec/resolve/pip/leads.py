@@ -106,12 +106,12 @@ class LeadCase(Struct, frozen=True, dict=True):
         return self.edges.get(name, ()) if self.taken.get(name) == version else self.requires(name, version)
 
     def is_known(self, line: str) -> bool:
-        """Say whether a requirement is on what the spec asks for itself, or on torch's family."""
+        """Return whether a requirement is on what the spec asks for itself, or on torch's family."""
         return requirement_name(line) in self.fitting or requirement_name(line) in FAMILY
 
     def can_have(self, line: str, lowest: Mapping[str, str]) -> bool:
-        """Say whether a requirement of a release can be met: by a release of the spec's that isn't below `lowest`, or
-        by any that fits."""
+        """Return whether a requirement of a release can be met: by a release of the spec's that isn't below `lowest`,
+        or by any that fits."""
         need, name = published_requirement(line), requirement_name(line)
         page = () if need.url or name in dict(self.request.provided) else self.releases(name)
         candidates = self.fitting.get(name, page)
@@ -180,7 +180,7 @@ def leads(case: LeadCase) -> tuple[Lead, ...]:
 
 
 def _refuse(case: LeadCase, name: str, versions: Sequence[str], other: str, other_versions: Sequence[str]) -> bool:
-    """Say whether each of the versions of a package refuses all of several versions of another one."""
+    """Return whether each of the versions of a package refuses all of several versions of another one."""
 
     def refuses(version: str) -> bool:
         lines = (line for line in case.lines(name, version) if requirement_name(line) == other)

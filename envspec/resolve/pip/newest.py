@@ -93,7 +93,7 @@ def find_newest(request: Request, releases: Releases) -> dict[str, str]:
 
 
 def has_pre_release(packages: Iterable[Found], pinned: Mapping[str, str]) -> bool:
-    """Say whether a solution has a pre-release that wasn't in the old lock."""
+    """Return whether a solution has a pre-release that wasn't in the old lock."""
     return any(_is_pre_release(package, pinned) for package in packages)
 
 
@@ -181,7 +181,7 @@ _FEATURES = 3
 
 
 def is_behind(release: Release, than: Release, name: str, page: Iterable[Release]) -> bool:
-    """Say whether a release is a year behind another one, or, of a framework, three feature releases of its `page`.
+    """Return whether a release is a year behind another one, or, of a framework, three feature releases of its `page`.
     Where a page says no times, it isn't by time."""
     own, newer = version_of(release.version), version_of(than.version)
     if own is None or newer is None or own >= newer:
@@ -217,7 +217,7 @@ def newer(package: Found, request: Request, releases: Releases) -> tuple[str, ..
 
 
 def is_sole(package: Found, request: Request, releases: Releases) -> bool:
-    """Say whether no other release of a package that the spec admits installs on the target."""
+    """Return whether no other release of a package that the spec admits installs on the target."""
     asks, taken = own_asks(request).get(package.name), version_of(package.version or "")
     return not any(
         version_of(release.version) != taken and suits_target(release, request, package.name, asks)
@@ -226,13 +226,13 @@ def is_sole(package: Found, request: Request, releases: Releases) -> bool:
 
 
 def is_skipped(release: Release, request: Request, name: str) -> bool:
-    """Say whether a release has wheels, none of which fits, and may not be built."""
+    """Return whether a release has wheels, none of which fits, and may not be built."""
     fits = not release.unsuited and wheels_fit(release.wheels, request)
     return bool(release.wheels) and name not in request.allow_source and not fits
 
 
 def suits_target(release: Release, request: Request, name: str, asks: Asks | None) -> bool:
-    """Say whether a final release suits this target's Python, date and requirements."""
+    """Return whether a final release suits this target's Python, date and requirements."""
     takes = takes_python(release.requires_python or "", request.full_python)
     return takes and _suits_any_python(release, request, name, asks)
 
@@ -254,8 +254,8 @@ def needed_glibc(wheels: Sequence[str], request: Request) -> str | None:
     """Find the oldest glibc, newer than a target's, with which one of some wheels fits; None where none does."""
     own = int((request.glibc or "2.28").split(".")[1])
     minors = {int(minor) for file in wheels for minor in _MANYLINUX.findall(file)}
-    floors = (f"2.{minor}" for minor in sorted(minors) if minor > own)
-    return next((glibc for glibc in floors if wheels_fit(wheels, replace(request, glibc=glibc))), None)
+    versions = (f"2.{minor}" for minor in sorted(minors) if minor > own)
+    return next((glibc for glibc in versions if wheels_fit(wheels, replace(request, glibc=glibc))), None)
 
 
 def needed_python(wheels: Sequence[str], request: Request) -> str | None:
@@ -274,8 +274,8 @@ def newer_glibc(names: Iterable[str], request: Request, releases: Releases) -> I
     for name in sorted(names):
         for release in releases(name):
             if suits_target(release, request, name, alone.get(name)) and is_skipped(release, request, name):
-                if floor := needed_glibc(release.wheels, request):
-                    yield Way(glibc=floor, note=f"{name} {release.version} has wheels for glibc {floor} and later")
+                if glibc := needed_glibc(release.wheels, request):
+                    yield Way(glibc=glibc, note=f"{name} {release.version} has wheels for glibc {glibc} and later")
                 break
 
 
@@ -308,7 +308,7 @@ def first_day(conflict: Conflict, request: Request, releases_of: Callable[[Reque
 
 
 def wheels_fit(wheels: Iterable[str], request: Request) -> bool:
-    """Say whether one of these wheels fits a target."""
+    """Return whether one of these wheels fits a target."""
     return any(wheel_fits(file, request.platform, request.python, request.glibc) for file in wheels)
 
 

@@ -75,7 +75,7 @@ def find_outgrown(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) 
 
 
 def names_torch(requires: Iterable[str], torch: str | None) -> bool:
-    """Say whether requirements name a release of torch: by a pin, or a bound that refuses the next minor."""
+    """Return whether requirements name a release of torch: by a pin, or a bound that refuses the next minor."""
     if torch is None:
         return False
     own = Version(torch.partition("+")[0])

@@ -105,7 +105,7 @@ class Request(RecordWithNotes, frozen=True, eq=False):
     direct: tuple[str, ...] = ()
 
     def accepts(self, code: str, name: str) -> bool:
-        """Say whether the spec accepts a finding on a package."""
+        """Return whether the spec accepts a finding on a package."""
         return code in self.accepted or f"{code}:{name}" in self.accepted
 
     @property

@@ -47,7 +47,7 @@ NEWEST_MINOR = 14
 
 
 def names_python(release: Release, request: Request) -> bool:
-    """Say whether a release names a target's Python ("3.13"): by a wheel for exactly that, or by a bound in
+    """Return whether a release names a target's Python ("3.13"): by a wheel for exactly that, or by a bound in
     Requires-Python that admits it and refuses the next one."""
     tag = f"cp{request.python.replace('.', '')}"
     for file in release.wheels:
@@ -93,7 +93,7 @@ def newest_releases(request: Request, releases: Releases) -> tuple[Found, ...]:
 
 
 def _is_capped(requires: str, request: Request) -> bool:
-    """Say whether a Requires-Python refuses a target's Python for being too new."""
+    """Return whether a Requires-Python refuses a target's Python for being too new."""
     return not takes_python(requires, request.full_python) and any(
         takes_python(requires, older.full_python) for older in _older(request)
     )
@@ -231,7 +231,7 @@ def versions_above(
 
 
 def went_back(before: Mapping[str, str], packages: Iterable[Found], request: Request, releases: Releases) -> bool:
-    """Say whether a package on the way to one that was bounded went back to a release that doesn't name the Python."""
+    """Return whether a package on the way to a bounded one went back to a release that doesn't name the Python."""
     for package in packages:
         version, former = version_of(package.version or ""), version_of(before.get(package.name, ""))
         if version is not None and former is not None and version < former:

@@ -148,7 +148,7 @@ class PipResolver(Struct, frozen=True):
             processes.stop()
 
     def is_behind(self, request: Request, versions: Mapping[str, str]) -> bool:
-        """Say whether versions leave something far behind that a request asks for itself. Raises IndexFailure."""
+        """Return whether versions leave something far behind that a request asks for itself. Raises IndexFailure."""
         releases, taken = self._uv_indexes.releases(request), {**versions}
         newest = find_newest(request, releases)
         # of torch the target's own CUDA decides, where it has one within the bounds

@@ -179,8 +179,8 @@ def _open_end(needed: Sequence[NeededSource]) -> str:
 
 def _other_machines(needed: Sequence[NeededSource]) -> Iterator[Way]:
     """Name the glibc, and the Python, with which no source is needed for want of a wheel."""
-    if floors := [source.glibc for source in needed if source.glibc]:
-        yield Way(glibc=max(floors, key=numbers))
+    if versions := [source.glibc for source in needed if source.glibc]:
+        yield Way(glibc=max(versions, key=numbers))
     pythons = {source.python for source in needed if source.unfit and not source.glibc}
     if len(pythons) == 1 and (python := pythons.pop()):
         yield Way(python=python)

@@ -299,7 +299,7 @@ class TargetSolver(Struct, frozen=True):
             raise prefix(error, self.label) from None
 
     def _is_gated(self, index: TorchIndex) -> bool:
-        """Say whether the index proxy serves an index of torch's: else uv asks the live one."""
+        """Return whether the index proxy serves an index of torch's: else uv asks the live one."""
         return index.variant is not None and (not index.live or self.serving.has_mirror(index.variant))
 
     def ask(self, problem: Problem) -> Answer:
@@ -423,5 +423,5 @@ class TargetSolver(Struct, frozen=True):
 
 
 def _is_of_uv(refusal: AnswerNo) -> TypeGuard[Unsatisfiable]:
-    """Say whether a refusal is uv's own conflict."""
+    """Return whether a refusal is uv's own conflict."""
     return isinstance(refusal, Unsatisfiable) and refusal.conflict != Conflict()

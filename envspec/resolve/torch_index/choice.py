@@ -127,13 +127,13 @@ def index_of_older(request: Request, chosen: TorchIndex) -> TorchIndex | None:
 
 
 def is_own(request: Request) -> bool:
-    """Say whether torch comes from an index of the spec's own, or from a URL."""
+    """Return whether torch comes from an index of the spec's own, or from a URL."""
     named = any(name == "torch" for name, _ in request.sources)
     return named or any(requirement_name(line) == "torch" and "@" in line for line in request.effective)
 
 
 def needs_own_triton(request: Request) -> bool:
-    """Say whether triton too must come from the PyTorch index."""
+    """Return whether triton too must come from the PyTorch index."""
     return "triton" in wheels.family(request.platform, request.cuda)
 
 
@@ -148,7 +148,7 @@ class TorchRequest(Struct, frozen=True):
         return _admits(self.specifiers, version)
 
     def beyond(self, releases: Sequence[str]) -> bool:
-        """Say whether the spec asks for a release that isn't in the facts at all."""
+        """Return whether the spec asks for a release that isn't in the facts at all."""
         # a local part (+cu126) names a build; the release is what stands before it
         public = TorchRequest(
             self.text, self.named, tuple(re.sub(r"\+[a-z0-9.]+", "", s, flags=re.I) for s in self.specifiers)
@@ -158,8 +158,8 @@ class TorchRequest(Struct, frozen=True):
 
 @lru_cache(maxsize=4096)
 def _admits(specifiers: tuple[str, ...], version: str) -> bool:
-    """Say whether all specifiers admit a version or what stands before its local part. Cached: a spec's targets ask the
-    same of the same releases."""
+    """Return whether all specifiers admit a version or what stands before its local part. Cached: a spec's targets ask
+    the same of the same releases."""
     candidate = Version(version)
     public = Version(candidate.public)
     return all(
@@ -221,7 +221,7 @@ def _between(versions: Sequence[str], platform: str, variant: str) -> str:
 
 
 def in_time(version: str, exclude_newer: str | None) -> bool:
-    """Say whether a release came out before the spec's date. uv too ignores one without a known date."""
+    """Return whether a release came out before the spec's date. uv too ignores one without a known date."""
     if exclude_newer is None:
         return True
     came, bound = moment_of(released.date("torch", version)), moment_of(exclude_newer)

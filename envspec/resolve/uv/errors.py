@@ -289,8 +289,8 @@ def _newer_glibc(message: str, hints: Sequence[str]) -> Iterator[Way]:
         minors = [int(minor) for minor, machine in _GLIBC.findall(hint) if machine == target[2]]
         newer = [minor for minor in minors if minor > int(target[1])]
         if newer and len(newer) == len(minors):
-            floor = f"2.{min(newer)}"
-            yield Way(glibc=floor, note=f"{available[1]} {available[2]} has wheels for glibc {floor} and later")
+            oldest = f"2.{min(newer)}"
+            yield Way(glibc=oldest, note=f"{available[1]} {available[2]} has wheels for glibc {oldest} and later")
             return
 
 

@@ -73,7 +73,7 @@ class Said(Struct, frozen=True):
     firm: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def rules_out(self, requirement: str) -> bool:
-        """Say whether a requirement rules out what could be had without it: a newer release that nothing firm rules
+        """Return whether a requirement rules out what could be had without it: a newer release that nothing firm rules
         out, or doing without."""
         name, bounds = head_of(requirement).name, self.bounds.get(head_of(requirement).name)
         if bounds is None or name in self.overridden:
@@ -84,7 +84,7 @@ class Said(Struct, frozen=True):
         return any(not admits(requirement, version) for version in offered)
 
     def could_be(self, name: str, versions: str, than: str) -> bool:
-        """Say whether a newer release of a package (than its pin's) could be had that is one of `versions`."""
+        """Return whether a newer release of a package (than its pin's) could be had that is one of `versions`."""
         if name not in self.newer:
             return has_common_version(versions, (*self.bounds.get(name, ()), f">{than.partition('+')[0]}"))
         return any(is_within(version, (versions,)) for version in self.admissible(name))

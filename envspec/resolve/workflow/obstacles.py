@@ -30,7 +30,7 @@ something that the spec asks for falls far behind."""
 
 
 def is_obstacle(error: EnvspecError) -> bool:
-    """Say whether something else may stand in the way beside what an error says, or a change of the spec may help."""
+    """Return whether something else may stand in the way beside what an error says, or a change of the spec helps."""
     of_spec = isinstance(error, SpecError) and all(part.about for part in parts(error))
     mended = any(part.ways for part in parts(error))
     return isinstance(error, AnswerNo) or error.code == UNREACHABLE or of_spec or mended
@@ -266,7 +266,7 @@ def apply_way(spec: Spec, way: Way, names: Collection[str]) -> Spec:
 
 
 def _is_at(old: str, new: str) -> bool:
-    """Say whether a requirement is the one that another is written in place of."""
+    """Return whether a requirement is the one that another is written in place of."""
     return requirement_name(old) == requirement_name(new) and _in_place_of(old, new) == new
 
 

@@ -452,7 +452,7 @@ class _Relocking(Struct, frozen=True):
         return replace(changed, python_builds={name: build.version for name, build in builds.items() if build})
 
     def _is_behind(self, solved: Solved) -> bool:
-        """Say whether a target leaves something far behind that the spec asks for as it stands."""
+        """Return whether a target leaves something far behind that the spec asks for as it stands."""
         before, request = self.case.targets[solved.name], solved.request
         if request is None:
             return False

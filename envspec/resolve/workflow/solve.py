@@ -43,7 +43,7 @@ class Inspector(Protocol):
     """Reads in wheels what they need of each other and their METADATA doesn't say."""
 
     def recalls(self, row: LockedCorrection, pin: Pin) -> bool:
-        """Say whether a lock's row is known to stand in the wheel of its pin. Nothing is fetched."""
+        """Return whether a lock's row is known to stand in the wheel of its pin. Nothing is fetched."""
 
     def read(self, pins: Sequence[Pin], about: Collection[tuple[str, str]] = ()) -> Sequence[LockedCorrection]:
         """Give what the wheels of a solution say against it, and, of the packages and bounds in `about`, what holds."""
@@ -303,7 +303,7 @@ class Solved(Struct, frozen=True, dict=True):
         return any(pin.name == row.package for pin in self.pip)
 
     def counts(self, row: LockedCorrection) -> bool:
-        """Say whether the spec lets a correction that was read from a wheel count."""
+        """Return whether the spec lets a correction that was read from a wheel count."""
         return self._row(row).name not in self.prepared.shared.without_corrections
 
     def _row(self, row: LockedCorrection) -> Correction:
