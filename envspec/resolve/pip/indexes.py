@@ -92,16 +92,16 @@ class UvIndexes(Struct, frozen=True):
         asks each for every package. None is one that uv must be told of: such an index counts only for what the project
         itself requires here, and of what a package leads to uv would look at PyPI's release, or have it built."""
         own = [self._upstream_of(request, source) for source in sorted({source for _, source in request.sources})]
-        joined = (_join([one for one in own if one.local is local], request) for local in (False, True))
+        joined = (_join([upstream for upstream in own if upstream.local is local], request) for local in (False, True))
         return [
             UvIndex(
-                "own-folders" if one.local else "own",
-                proxy.index(one),
-                cacheable=not one.local,
-                packages=one.only or frozenset(),
+                "own-folders" if upstream.local else "own",
+                proxy.index(upstream),
+                cacheable=not upstream.local,
+                packages=upstream.only or frozenset(),
             )
-            for one in joined
-            if one is not None
+            for upstream in joined
+            if upstream is not None
         ]
 
     def _upstream_of(self, request: Request, index: str) -> Upstream:
@@ -259,5 +259,5 @@ def _join(upstreams: Sequence[Upstream], request: Request) -> Upstream | None:
     """Put indexes that have packages of their own each behind one root."""
     if len(upstreams) < 2:
         return next(iter(upstreams), None)
-    only = frozenset[str]().union(*(one.only or () for one in upstreams))
+    only = frozenset[str]().union(*(upstream.only or () for upstream in upstreams))
     return replace(_own("", request), corrections=request.corrections.only(only), only=only, parts=tuple(upstreams))
