@@ -86,18 +86,18 @@ class CondaArchives(Struct, frozen=True):
             else:
                 texts = run_async(asyncio.wait_for(self._info(pin), _SECONDS))
             listed, link = decode(texts.get(_PATHS, b""), _Listed), decode(texts.get(_LINK, b"{}"), _Link)
-            found = {_place(one.path): _content(one.sha256) for one in listed.paths if one.sha256}
+            contents = {_place(row.path): _content(row.sha256) for row in listed.paths if row.sha256}
         except asyncio.TimeoutError:
             raise IndexFailure(f"{self.address(pin)} didn't come within {_SECONDS} s") from None
         except BaseException as error:
             if not isinstance(error, (OSError, RuntimeError, ValueError)) and not is_panic(error):
                 raise
-            told = redact(f"{artifact_of(pin).file} can't be read: {' '.join(str(error).split())}")
-            raise IndexFailure(told) from None
+            message = redact(f"{artifact_of(pin).file} can't be read: {' '.join(str(error).split())}")
+            raise IndexFailure(message) from None
         for point in link.noarch.entry_points or ():
             command, _, runs = point.partition("=")
-            found[f"{PREFIX}/bin/{command.strip()}"] = command_content(runs)
-        return found
+            contents[f"{PREFIX}/bin/{command.strip()}"] = command_content(runs)
+        return contents
 
     def _url(self, pin: Pin) -> str:
         return pin.url or url_in_channel(self.channels[channel_of(pin)[0]], pin)
@@ -110,13 +110,13 @@ class CondaArchives(Struct, frozen=True):
 
     async def _info(self, pin: Pin) -> dict[str, bytes]:
         """Read the members of an archive that say what it installs. Raises OSError, ValueError, RuntimeError."""
-        found = {}
+        members = {}
         async for entry in (await open_archive(self._url(pin), self.client)).stream("info"):
             if entry.is_file and entry.name in (_PATHS, _LINK):
                 if entry.size > LIMITS.directory_bytes:
                     raise ValueError(f"{entry.name} has {entry.size} bytes")
-                found[entry.name] = await entry.read()
-        return found
+                members[entry.name] = await entry.read()
+        return members
 
 
 async def open_archive(url: str, client: Client | None = None) -> PackageArchive:
@@ -129,7 +129,7 @@ async def open_archive(url: str, client: Client | None = None) -> PackageArchive
 
 
 def installs_modules(pin: Pin) -> bool:
-    """Say whether a pin is a conda package that may install Python's: it depends on python."""
+    """Return whether a pin is a conda package that may install Python's: it depends on python."""
     return pin.kind == "conda" and pin.artifact is not None and "python" in map(conda_name, pin.dependencies)
 
 
@@ -145,7 +145,7 @@ def mark_of(folder: Path) -> Path:
 
 
 def is_whole(folder: Path, sha256: bytes | None) -> bool:
-    """Say whether a folder has the whole of the package whose archive has this sha256. Raises OSError."""
+    """Return whether a folder has the whole of the package whose archive has this sha256. Raises OSError."""
     mark = mark_of(folder)
     return folder.is_dir() and mark.is_file() and mark.read_bytes()[8:] == sha256
 

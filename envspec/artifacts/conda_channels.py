@@ -54,24 +54,24 @@ def channel_addresses(channels: Iterable[str], settings: Settings, config: Conda
 
     Raises SpecError for two channels that a lock or rattler can't tell apart, and for `defaults`, which isn't one.
     """
-    found: dict[str, ChannelAddress] = {}
+    addresses: dict[str, ChannelAddress] = {}
     for channel in channels:
         name = channel_name(channel)
         if name == "defaults":
             message = '"defaults" means different channels on different machines, so a lock can\'t name it'
             raise SpecError(message, hint='name the channel itself: channels = ["conda-forge"]')
-        if name in found:
+        if name in addresses:
             hint = "keep one of them: a lock names a channel by the last part of its address"
             raise SpecError(f'two channels are called "{name}"', hint=hint)
-        found[name] = ChannelAddress(name, _address(channel, name, settings, config))
+        addresses[name] = ChannelAddress(name, _address(channel, name, settings, config))
     # rattler leaves logins out of what it says of a record, so its channel is known by the rest
     bare: dict[str, ChannelAddress] = {}
-    for one in found.values():
-        first = bare.setdefault(without_credentials(one.address).rstrip("/"), one)
-        if first.address != one.address:
+    for address in addresses.values():
+        first = bare.setdefault(without_credentials(address.address).rstrip("/"), address)
+        if first.address != address.address:
             hint = "give both the same address in your configuration, or keep one of them"
-            raise SpecError(f'the channels "{first.name}" and "{one.name}" differ in their login alone', hint=hint)
-    return tuple(found.values())
+            raise SpecError(f'the channels "{first.name}" and "{address.name}" differ in their login alone', hint=hint)
+    return tuple(addresses.values())
 
 
 def _address(channel: str, name: str, settings: Settings, config: CondaConfig) -> str:
@@ -121,13 +121,13 @@ def channel_urls(names: Iterable[str], spec: Spec, env: Mapping[str, str]) -> di
     """
     addresses = channel_addresses(spec.conda.channels, load_settings(env), load_conda_config(env))
     known = {address.name: address.address for address in addresses}
-    found: dict[str, str] = {}
+    urls: dict[str, str] = {}
     for name in sorted(names):
         if name not in known:
             hint = "add it to [conda] channels, or lock again"
             raise InputError(f'the lock has files from the channel "{name}", which the spec doesn\'t name', hint=hint)
-        found[name] = split_credentials(channel_url(known[name]))[0]
-    return found
+        urls[name] = split_credentials(channel_url(known[name]))[0]
+    return urls
 
 
 def channel_url(address: str) -> str:
@@ -174,16 +174,16 @@ def apart(addresses: Sequence[ChannelAddress]) -> Channels:
     The storage has one login a host. Where channels on a host, on whatever port, have different ones, and where a token
     stands elsewhere than at the path's beginning, addresses stay as they are.
     """
-    wanted: dict[str, set[tuple[str, str]]] = {}
+    logins_of_host: dict[str, set[tuple[str, str]]] = {}
     for channel in addresses:
         parts = _parts(channel)
         if parts is not None:
-            wanted.setdefault(parts[0], set()).add((parts[1], json.dumps(parts[2])))
+            logins_of_host.setdefault(parts[0], set()).add((parts[1], json.dumps(parts[2])))
     logins: dict[str, Mapping[str, Any]] = {}
     bare = []
     for channel in addresses:
         parts = _parts(channel)
-        if parts is not None and parts[2] is not None and len(wanted[parts[0]]) == 1:
+        if parts is not None and parts[2] is not None and len(logins_of_host[parts[0]]) == 1:
             logins[parts[0]] = parts[2]
             channel = replace(channel, address=without_credentials(channel.address))
         bare.append(channel)

@@ -50,31 +50,31 @@ def artifact_urls(
     IndexFailure for one that doesn't answer, lacks a file, or has a different file of that name; InputError for a
     broken configuration, or an index that the spec no longer has.
     """
-    wanted: dict[_Page, dict[str, str]] = {}
+    required: dict[_Page, dict[str, str]] = {}
     for pin in pins:
         if pin.kind == "pip" and pin.artifact is not None and pin.index not in _NAMES_ITS_SOURCE:
             project = "" if pin.index in spec.flat_pages else pin.name
-            wanted.setdefault(_Page(pin.index, project), {})[pin.artifact.file] = pin.artifact.sha256
+            required.setdefault(_Page(pin.index, project), {})[pin.artifact.file] = pin.artifact.sha256
     settings = load_settings(env)
     named = settings.index_urls(spec.indexes)
     flat = {name: [settings.flat_url(name, url) for url in urls] for name, urls in spec.flat_pages.items()}
-    simple = sorted({page.index for page in wanted} - flat.keys())
+    simple = sorted({page.index for page in required} - flat.keys())
     addresses = {index: index_address(index, named, settings, env) for index in simple}
     fetcher = index_fetcher(settings, settings.index_urls(spec.index_addresses), env)
 
     def read(page: _Page) -> dict[str, str]:
         if page.index in flat:
-            return _urls_on_flat(flat[page.index], page.index, wanted[page], fetcher)
-        return _urls_on(f"{addresses[page.index].rstrip('/')}/{page.project}/", page, wanted[page], fetcher)
+            return _urls_on_flat(flat[page.index], page.index, required[page], fetcher)
+        return _urls_on(f"{addresses[page.index].rstrip('/')}/{page.project}/", page, required[page], fetcher)
 
-    found: dict[tuple[str, str], str] = {}
-    on_page(0, len(wanted))
+    by_file: dict[tuple[str, str], str] = {}
+    on_page(0, len(required))
     with Pool(_WORKERS) as pool:
-        reading = {pool.submit(read, page): page for page in wanted}
+        reading = {pool.submit(read, page): page for page in required}
         for done, future in enumerate(as_completed(reading), 1):
-            found.update({(reading[future].index, file): url for file, url in future.result().items()})
-            on_page(done, len(wanted))
-    return found
+            by_file.update({(reading[future].index, file): url for file, url in future.result().items()})
+            on_page(done, len(required))
+    return by_file
 
 
 def index_address(index: str, named: Mapping[str, str], settings: Settings, env: Mapping[str, str]) -> str:
@@ -100,7 +100,7 @@ def index_address(index: str, named: Mapping[str, str], settings: Settings, env:
     return named[index]
 
 
-def _urls_on(url: str, page: _Page, wanted: Mapping[str, str], fetcher: Fetcher) -> dict[str, str]:
+def _urls_on(url: str, page: _Page, required: Mapping[str, str], fetcher: Fetcher) -> dict[str, str]:
     """Find the URLs of the wanted files (name → sha256) of one project."""
     bare = split_credentials(url)[0]
     reply = fetcher.get(url, headers=_HEADERS)
@@ -108,23 +108,23 @@ def _urls_on(url: str, page: _Page, wanted: Mapping[str, str], fetcher: Fetcher)
         message = f'the index "{page.index}" has no {page.project}: {bare} answered HTTP {reply.status}'
         raise IndexFailure(message, hint="check that the lock was made from this index")
     rows = {row["filename"]: row for row in read_page(reply.body, reply.url, fetcher)}
-    return _agreeing(rows, wanted, page.index, bare)
+    return _agreeing(rows, required, page.index, bare)
 
 
-def _urls_on_flat(urls: Sequence[str], index: str, wanted: Mapping[str, str], fetcher: Fetcher) -> dict[str, str]:
+def _urls_on_flat(urls: Sequence[str], index: str, required: Mapping[str, str], fetcher: Fetcher) -> dict[str, str]:
     """Find the URLs of the wanted files on the pages of a flat index, which targets may have different ones of."""
     pages = FlatPages(fetcher)
     rows = {row["filename"]: row for url in reversed(urls) for row in pages.rows(url)}
-    return _agreeing(rows, wanted, index, ", ".join(split_credentials(url)[0] for url in urls))
+    return _agreeing(rows, required, index, ", ".join(split_credentials(url)[0] for url in urls))
 
 
 def _agreeing(
-    rows: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, str], index: str, bare: str
+    rows: Mapping[str, Mapping[str, Any]], required: Mapping[str, str], index: str, bare: str
 ) -> dict[str, str]:
     """Take the URLs of the wanted files from their rows. A file without a hash on its page is compared with the lock by
     whoever reads it. Raises IndexFailure for one that isn't there or differs."""
-    found = {}
-    for file, sha256 in wanted.items():
+    urls = {}
+    for file, sha256 in required.items():
         row = rows.get(file)
         if row is None:
             hint = "check that the lock was made from this index, and whether the publisher removed the file"
@@ -136,5 +136,5 @@ def _agreeing(
                 "the lock",
                 hint="don't install it until you know why: published files don't change",
             )
-        found[file] = split_credentials(str(row["url"]))[0]
-    return found
+        urls[file] = split_credentials(str(row["url"]))[0]
+    return urls

@@ -230,7 +230,7 @@ def _may_hold_code(pin: Pin) -> bool:
 
 
 def _requires_cuda(pin: Pin) -> bool:
-    """Say whether a compiled wheel's own METADATA requires torch or CUDA's libraries: then it may hold kernels."""
+    """Return whether a compiled wheel's own METADATA requires torch or CUDA's libraries: then it may hold kernels."""
     names = {requirement_name(line) for line in pin.dependencies if not is_of_extra(line)}
     return any(name == "torch" or is_toolkit(name) for name in names)
 
@@ -245,7 +245,7 @@ class WheelInspector(Struct, frozen=True):
     archives: CondaArchives | None = None
 
     def recalls(self, row: LockedCorrection, pin: Pin) -> bool:
-        """Say whether a lock's row is what is known of a pin's wheel. Nothing is fetched: it may just not be known."""
+        """Return whether a lock's row is what is known of a pin's wheel. Fetches nothing: it may just not be known."""
         bound = WHEEL_BOUNDS.get(row.constraint)
         if bound is None or pin.artifact is None:
             return False
@@ -405,8 +405,8 @@ def _with_device_code(answers: Iterable[tuple[Pin, WheelSays | Unread]]) -> dict
 
 
 def _is_compared(pin: Pin, needed: Collection[str]) -> bool:
-    """Say whether a pin's paths are compared with the others': all wheels but torch's and CUDA's, which are made to lie
-    beside each other, and which a lock of a known release does without reaching the PyTorch index."""
+    """Return whether a pin's paths are compared with the others': all wheels but torch's and CUDA's, which are made to
+    lie beside each other, and which a lock of a known release does without reaching the PyTorch index."""
     return _is_wheel(pin) and (pin.name in needed or stack_of(pin.name) is None)
 
 

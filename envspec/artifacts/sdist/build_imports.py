@@ -68,15 +68,15 @@ class BuildImports(Struct, frozen=True):
         return replace(self, modules=(*self.modules, *more))
 
     def lacks(
-        self, package: str, declared: Sequence[str], there: Mapping[str, str] | None = None, *, has_torch: bool
+        self, package: str, declared: Sequence[str], present: Mapping[str, str] | None = None, *, has_torch: bool
     ) -> BuildLacks | None:
         """Give the imports that the build of `package`, which declares these requirements, doesn't find beside packages
         (name → version, "" for any): beside those that it declares, by default. `has_torch`: the target has it, for
         which an extension would be compiled."""
-        there = list_names(declared) if there is None else there
-        missing = [module for module in self.modules if not _is_there(module, there)]
+        present = list_names(declared) if present is None else present
+        missing = [module for module in self.modules if not _is_there(module, present)]
         if has_torch and package not in _WITHOUT_TORCH:
-            missing += [module for module in self.optional if module not in missing and module not in there]
+            missing += [module for module in self.optional if module not in missing and module not in present]
         return BuildLacks(tuple(missing), self._requirements(declared, missing)) if missing else None
 
     def _requirements(self, declared: Sequence[str], missing: Collection[str]) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ class BuildLacks(Struct, frozen=True):
     line: tuple[str, ...]
 
     def is_sure(self, declared: Sequence[str]) -> bool:
-        """Say whether nothing that the declared requirements lead to could have the modules."""
+        """Return whether nothing that the declared requirements lead to could have the modules."""
         return TORCH in self.modules or ALONE.issuperset(list_names(declared))
 
 
@@ -118,7 +118,7 @@ def list_names(declared: Sequence[str]) -> dict[str, str]:
 
 
 def is_foreign(module: str, own: Collection[str]) -> bool:
-    """Say whether a module is of another package than the source itself, whose modules are `own`, and Python."""
+    """Return whether a module is of another package than the source itself, whose modules are `own`, and Python."""
     return module not in own and module not in _STANDARD
 
 
@@ -127,13 +127,13 @@ def package_of(module: str) -> str:
     return PACKAGES_OF.get(module, (canonical_name(module),))[0]
 
 
-def _is_there(module: str, there: Mapping[str, str]) -> bool:
-    version = there.get(package_of(module))
+def _is_there(module: str, present: Mapping[str, str]) -> bool:
+    version = present.get(package_of(module))
     if version is not None:
         return module != "pkg_resources" or not version or numbers_in(version)[0] < NO_PKG_RESOURCES
-    if module == "numpy" and "oldest-supported-numpy" in there:
+    if module == "numpy" and "oldest-supported-numpy" in present:
         return True
-    return module not in _TOOLS and not ALONE.issuperset(there)
+    return module not in _TOOLS and not ALONE.issuperset(present)
 
 
 Read = Callable[[str], "str | None"]
@@ -195,9 +195,9 @@ class _Imports(Struct):
 
     def _block(self, body: Sequence[ast.stmt], path: str, state: _State, *, builds: bool) -> None:
         for statement in body:
-            for inner, its in _inner(statement, state):
-                if its == "runs" or builds:
-                    self._block(inner, path, its, builds=builds)
+            for inner, inner_state in _inner(statement, state):
+                if inner_state == "runs" or builds:
+                    self._block(inner, path, inner_state, builds=builds)
             if isinstance(statement, ast.Import):
                 for alias in statement.names:
                     self._take(alias.name, state)
@@ -247,8 +247,8 @@ _UNSET = object()
 
 
 def _wants_variable(test: ast.expr) -> bool:
-    """Say whether a condition holds only where an environment variable is set, which no build's is unless the spec says
-    so: `os.getenv("BUILD_CUDA", "0") == "1"`."""
+    """Return whether a condition holds only where an environment variable is set, which no build's is unless the spec
+    says so: `os.getenv("BUILD_CUDA", "0") == "1"`."""
     match test:
         case ast.BoolOp(ast.And(), values):
             return any(map(_wants_variable, values))
@@ -281,7 +281,7 @@ def _unset_value(called: ast.expr) -> object:
 
 
 def _goes_on(handler: ast.ExceptHandler) -> bool:
-    """Say whether a handler catches a failed import and lets the build go on."""
+    """Return whether a handler catches a failed import and lets the build go on."""
     names = {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)} if handler.type else _CAUGHT
     if not names & _CAUGHT:
         return False

@@ -107,12 +107,12 @@ def inert(texts: Mapping[str, str], names: Sequence[str], project: Mapping[str, 
 
 
 def is_judged(path: str) -> bool:
-    """Say whether a file of a source counts here."""
+    """Return whether a file of a source counts here."""
     return path.lower() in ("setup.py", "setup.cfg") or path.lower().endswith("-info/entry_points.txt")
 
 
 def _is_known_system(project: Mapping[str, Any]) -> bool:
-    """Say whether one of the known backends builds a source, and nothing beside it. Raises ValueError."""
+    """Return whether one of the known backends builds a source, and nothing beside it. Raises ValueError."""
     system = project.get("build-system", {})
     if not isinstance(system, dict) or not set(system) <= {"requires", "build-backend"}:
         return False
@@ -128,8 +128,8 @@ def own_modules(names: Sequence[str]) -> set[str]:
 
 
 def _loads_nothing(path: str, text: str) -> bool:
-    """Say whether a setup.cfg, or a file of entry points, leads setuptools neither to code nor to other requirements.
-    Raises configparser.Error."""
+    """Return whether a setup.cfg, or a file of entry points, leads setuptools neither to code nor to other
+    requirements. Raises configparser.Error."""
     if path == "setup.py" or not is_judged(path):
         return True
     parser = configparser.RawConfigParser(delimiters=("=",), comment_prefixes=("#", ";"))
@@ -147,19 +147,19 @@ def _loads_nothing(path: str, text: str) -> bool:
 
 
 def _names_code(groups: object) -> bool:
-    """Say whether entry points, by their groups, are no table, or may be code that a build loads."""
+    """Return whether entry points, by their groups, are no table, or may be code that a build loads."""
     return not isinstance(groups, Mapping) or any(str(group).startswith(_LOADED) for group in groups)
 
 
 def _builds_by_setup(project: Mapping[str, Any]) -> bool:
-    """Say whether setuptools reads the setup.py alone: tables beside it would change what it says."""
+    """Return whether setuptools reads the setup.py alone: tables beside it would change what it says."""
     tool = project.get("tool", {})
     plain = isinstance(tool, dict) and "setuptools" not in tool and "distutils" not in tool
     return build_backend(project) in SETUPTOOLS and "project" not in project and plain
 
 
 def _is_declared(project: Mapping[str, Any], names: Sequence[str]) -> bool:
-    """Say whether tables alone tell the backend what it builds."""
+    """Return whether tables alone tell the backend what it builds."""
     table, tool = table_of(project, "project"), project.get("tool", {})
     if table.get("dynamic") or not isinstance(table.get("version"), str) or _names_code(table.get("entry-points", {})):
         return False

@@ -22,7 +22,7 @@ def literals_of(tree: ast.Module) -> dict[str, object]:
 
 
 def is_call(called: ast.expr, names: Sequence[str]) -> bool:
-    """Say whether a call is of one of these functions of setuptools."""
+    """Return whether a call is of one of these functions of setuptools."""
     match called:
         case ast.Name(name) | ast.Attribute(ast.Name("setuptools"), name):
             return name in names
@@ -52,12 +52,12 @@ def texts_in(value: object) -> Iterator[str]:
     elif isinstance(value, Mapping):
         yield from texts_in(tuple(value.items()))
     elif isinstance(value, list | tuple | set | frozenset):
-        for item in value:
-            yield from texts_in(item)
+        for part in value:
+            yield from texts_in(part)
 
 
 def leads_out(text: str) -> bool:
-    """Say whether a path leaves the folder that a build unpacks or writes to: it could write what runs later."""
+    """Return whether a path leaves the folder that a build unpacks or writes to: it could write what runs later."""
     return ".." in text.replace("\\", "/").split("/") or text.startswith(("/", "\\", "~")) or text[1:2] == ":"
 
 

@@ -61,7 +61,7 @@ class BuildIndex(Struct, frozen=True):
 
     def configuration(self, uv: Uv) -> str:
         """Write uv's configuration for a build: the user's settings that don't change answers, and this index."""
-        lines = [f"{key(name)} = {value(item)}" for name, item in uv.settings_cut_off(self.proxy.host).items()]
+        lines = [f"{key(name)} = {value(content)}" for name, content in uv.settings_cut_off(self.proxy.host).items()]
         url = self.proxy.with_login(self.proxy.index(Upstream(self.default)))
         for name, address in self.own:
             lines += ["[[index]]", f"name = {string(name)}", f"url = {string(self.proxy.with_login(address))}"]

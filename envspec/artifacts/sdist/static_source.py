@@ -279,10 +279,10 @@ class StaticReader(Struct, frozen=True):
     def _open(self, file: FoundFile) -> Iterator[Stream]:
         """Open the file: the one that was fetched before, else its index's."""
         most = file.size or self.fetcher.limits.source_bytes
-        kept = self._find(file)
-        if kept is not None:
-            with kept.open("rb") as content:
-                yield Stream(redact(file.url), max(most, kept.stat().st_size), iter(partial(content.read, _PIECE), b""))
+        path = self._find(file)
+        if path is not None:
+            with path.open("rb") as content:
+                yield Stream(redact(file.url), max(most, path.stat().st_size), iter(partial(content.read, _PIECE), b""))
             return
         if self.fetcher.offline:
             raise IndexFailure(f"not in the cache: {file.file}", hint="run without --offline once")
@@ -291,8 +291,8 @@ class StaticReader(Struct, frozen=True):
 
     def _find(self, file: FoundFile) -> Path | None:
         try:
-            wanted = WantedFile(file.file, str(file.sha256), file.size)
-            return FileStore(self.folder / ARTIFACTS, self.fetcher).find(wanted)
+            required = WantedFile(file.file, str(file.sha256), file.size)
+            return FileStore(self.folder / ARTIFACTS, self.fetcher).find(required)
         except (OSError, IndexFailure):
             # a name or a hash that no file has there
             return None
@@ -348,8 +348,8 @@ def _wheels_index(project: Mapping[str, Any]) -> str | None:
 
 
 def _is_setuptools_alone(project: Mapping[str, Any]) -> bool:
-    """Say whether setuptools builds a source, with no package beside it that could ask for more. Of itself it asks for
-    what `setup_requires` says, and up to 70.0 for wheel."""
+    """Return whether setuptools builds a source, with no package beside it that could ask for more. Of itself it
+    asks for what `setup_requires` says, and up to 70.0 for wheel."""
     if "backend-path" in table_of(project, "build-system") or build_backend(project) not in SETUPTOOLS:
         return False
     try:
@@ -396,7 +396,7 @@ def _info(text: str | None, name: str, version: str) -> Metadata | None:
 
 
 def _is_of(own: str, own_version: str, name: str, version: str) -> bool:
-    """Say whether a source's own name and version are those of a release. Any version is, of one that has none yet."""
+    """Return whether a source's own name and version are a release's. A release without a version yet takes any."""
     try:
         return canonical_name(own) == name and (not version or Version(own_version) == Version(version))
     except ValueError:
@@ -404,8 +404,8 @@ def _is_of(own: str, own_version: str, name: str, version: str) -> bool:
 
 
 def _is_static(text: str) -> bool:
-    """Say whether PKG-INFO binds the wheel's dependencies (PEP 643). As for uv, the case of a field's name in `Dynamic`
-    counts: in lower case setuptools lists all that a setup.py says, also where it says the same everywhere."""
+    """Return whether PKG-INFO binds the wheel's dependencies (PEP 643). As for uv, the case of a field's name in
+    `Dynamic` counts: in lower case setuptools lists all a setup.py says, also where that is the same everywhere."""
     fields = header_fields(text)
     numbers = re.fullmatch(r"(\d{1,9})\.(\d{1,9})", fields.get("metadata-version", ["1.0"])[0])
     newer = numbers is not None and (int(numbers[1]), int(numbers[2])) >= (2, 2)

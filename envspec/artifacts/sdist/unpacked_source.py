@@ -61,7 +61,7 @@ class UnpackedSource(Struct, frozen=True):
         return FolderFacts(build_requires(project), build_imports(read, own_modules(os.listdir(root)), project))
 
     def is_of_others(self, module: str) -> bool:
-        """Say whether a module is of another package than this one, and Python."""
+        """Return whether a module is of another package than this one, and Python."""
         return is_foreign(module, own_modules(os.listdir(self.folder)))
 
     def metadata_hint(self, module: str, name: str, version: str, facts: SourceFacts) -> str:

@@ -46,7 +46,7 @@ def conda_resolver(spec: Spec, env: Mapping[str, str], *, offline: bool, progres
     channels = apart(channel_addresses(spec.conda.channels, settings, config))
     own = patience_of(settings, {address.name: address.address for address in channels.addresses})
     # rattler has no time-out between two bytes, so no setting can make this shorter
-    seconds = max([LIMITS.whole_seconds, *(one.seconds for one in own.values())])
+    seconds = max([LIMITS.whole_seconds, *(limit.seconds for limit in own.values())])
     client = conda_client(config, channels.logins, seconds)
     addresses = {address.name: channel_url(address.address) for address in channels.addresses}
     return CondaResolver(
@@ -155,11 +155,11 @@ async def _records_of(
         for channel, address in zip(channels, resolver.channels, strict=True)
     }
     specs = [MatchSpec(text) for text in sorted({f"{pin.name} =={pin.version} {pin.build}" for pin in pins})]
-    found = await resolver.answer(
+    answers = await resolver.answer(
         resolver.gateway.query(list(channels), platforms, specs, recursive=False, channel_relations="disabled"), what
     )
     known = {}
-    for record in (record for records in found for record in records):
+    for record in (record for records in answers for record in records):
         name = names.get(without_credentials(record.channel or "").rstrip("/"))
         if name is not None:
             known[f"{name}/{record.subdir}", record.file_name] = record
@@ -171,6 +171,6 @@ def times_of_upload(
 ) -> dict[tuple[str, str], str]:
     """When each file came (RFC 3339), by index and file name; what its channel doesn't date or doesn't have isn't
     there. Raises OutsideError."""
-    found = records_of(resolver, pins, platforms, "when conda packages were published")
-    times = {key: upload_time(record) for key, record in found.items()}
+    records = records_of(resolver, pins, platforms, "when conda packages were published")
+    times = {key: upload_time(record) for key, record in records.items()}
     return {key: moment for key, moment in times.items() if moment is not None}

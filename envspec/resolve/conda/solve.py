@@ -97,11 +97,11 @@ def unsatisfiable(text: str, label: str) -> Unsatisfiable:
 def _condense(report: str) -> str:
     """Drop branches that differ from another one only in versions, and keep at most `_LINES` lines."""
     lines = [line.rstrip() for line in report.splitlines() if line.strip()]
-    kept = _distinct(lines)
-    if len(kept) > _LINES:
-        bounds = [line for line in kept[_LINES:] if "the constraint" in line]
-        kept = [*kept[:_LINES], f"… and {len(kept) - _LINES - len(bounds)} more lines like these", *bounds]
-    return "\n  ".join(kept)
+    distinct = _distinct(lines)
+    if len(distinct) > _LINES:
+        bounds = [line for line in distinct[_LINES:] if "the constraint" in line]
+        distinct = [*distinct[:_LINES], f"… and {len(distinct) - _LINES - len(bounds)} more lines like these", *bounds]
+    return "\n  ".join(distinct)
 
 
 def _distinct(lines: list[str]) -> list[str]:
@@ -117,8 +117,8 @@ def _distinct(lines: list[str]) -> list[str]:
 
 
 def _depth(line: str) -> int:
-    found = _TREE.match(line)
-    return found.end() if found else 0
+    match = _TREE.match(line)
+    return match.end() if match else 0
 
 
 def base_constraints(cuda: str | None, names: Iterable[str]) -> tuple[str, ...]:
@@ -135,13 +135,13 @@ def base_constraints(cuda: str | None, names: Iterable[str]) -> tuple[str, ...]:
 
 def to_look_up(solution: Iterable[BuildRecord], cuda: str | None, excused: Container[str]) -> dict[str, str]:
     """List the siblings needed to judge a solution: package → match spec of its builds."""
-    wanted = {}
+    specs = {}
     for build in solution:
         if build.name in excused or build.subdir == "noarch" or build.for_cuda == (cuda is not None):
             continue
         marked = build.for_cpu or (cuda is None)
-        wanted[build.name] = build.name if marked else f"{build.name} =={build.version}"
-    return wanted
+        specs[build.name] = build.name if marked else f"{build.name} =={build.version}"
+    return specs
 
 
 def wrong_variants(
@@ -157,12 +157,12 @@ def wrong_variants(
         by_name.setdefault(sibling.name, []).append(sibling)
     wrong = []
     for build in solution:
-        others = by_name.get(build.name, [])
+        same_name = by_name.get(build.name, [])
         if cuda is None:
-            if build.for_cuda and any(not other.for_cuda for other in others):
+            if build.for_cuda and any(not other.for_cuda for other in same_name):
                 wrong.append(build)
         elif not build.for_cuda:
-            right = [other for other in others if other.for_cuda]
+            right = [other for other in same_name if other.for_cuda]
             same = any(other.version == build.version and other.number >= build.number for other in right)
             if right and (build.for_cpu or same):
                 wrong.append(build)
@@ -178,13 +178,13 @@ def exempt_packages(solution: Sequence[BuildRecord], chosen: Iterable[str]) -> f
             if (needed := conda_name(depend)) in cpu:
                 tied.setdefault(build.name, set()).add(needed)
                 tied.setdefault(needed, set()).add(build.name)
-    waiting, found = list(chosen), set[str]()
+    waiting, exempt = list(chosen), set[str]()
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found.add(name)
+        if name not in exempt:
+            exempt.add(name)
             waiting += tied.get(name, ())
-    return frozenset(found)
+    return frozenset(exempt)
 
 
 def constraint(name: str, builds: Iterable[BuildRecord], cuda: str | None) -> str:
@@ -202,17 +202,17 @@ def constraint(name: str, builds: Iterable[BuildRecord], cuda: str | None) -> st
 def went_back(refused: Iterable[BuildRecord], solution: Iterable[BuildRecord], cuda: str | None) -> list[Finding]:
     """Tell which packages have another release than they would have with a build for the wrong device."""
     taken = {build.name: build for build in solution}
-    wanted = f"a build for CUDA {cuda}" if cuda else "a CPU build"
+    device = f"a build for CUDA {cuda}" if cuda else "a CPU build"
     return [
         Finding(
             "info",
             "passed-over",
-            f"{one.name} {taken[one.name].version} is locked, not {one.version}: no release after it has {wanted} that "
-            "goes with the rest",
-            package=one.name,
+            f"{wrong.name} {taken[wrong.name].version} is locked, not {wrong.version}: no release after it has "
+            f"{device} that goes with the rest",
+            package=wrong.name,
         )
-        for one in {build.name: build for build in refused}.values()
-        if one.name in taken and taken[one.name].version != one.version
+        for wrong in {build.name: build for build in refused}.values()
+        if wrong.name in taken and taken[wrong.name].version != wrong.version
     ]
 
 
@@ -232,12 +232,12 @@ def describe_cuda_builds(
                 fits.append(build.version)
     if not known:
         return None
-    asked = [version for version in known if version in admitted] or list(known)
-    nearest = sorted(asked, key=lambda v: (min(_distance(c, cuda) for c in known[v]), _reverse(v)))[:4]
+    versions = [version for version in known if version in admitted] or list(known)
+    nearest = sorted(versions, key=lambda v: (min(_distance(c, cuda) for c in known[v]), _reverse(v)))[:4]
     listed = "; ".join(f"{v} for CUDA {', '.join(sorted(known[v], key=numbers_in))}" for v in nearest)
     text = f"existing CUDA builds of {name} for Python {python}: {listed}"
-    others = sorted((v for v in fits if v not in nearest), key=_reverse)
-    return text + (f"; {name} {others[0]} runs with CUDA {cuda}" if others else "")
+    fitting = sorted((v for v in fits if v not in nearest), key=_reverse)
+    return text + (f"; {name} {fitting[0]} runs with CUDA {cuda}" if fitting else "")
 
 
 def _distance(cuda: str, target_cuda: str) -> int:
@@ -250,7 +250,7 @@ def _reverse(version: str) -> tuple[int, ...]:
 
 
 Admits = Callable[[str, BuildRecord], bool]
-"""Say whether a match spec (one of a record's `depends`) admits a build."""
+"""Return whether a match spec (one of a record's `depends`) admits a build."""
 
 
 def shared_versions(
@@ -277,8 +277,8 @@ def shared_versions(
         }
         moving = _movable(own, moving, admits)
         if moving:
-            kept = {name: f"{build.version} {build.string}" for name, build in own.items()}
-            again[request] = kept | {name: build.version for name, build in moving.items()}
+            unchanged = {name: f"{build.version} {build.string}" for name, build in own.items()}
+            again[request] = unchanged | {name: build.version for name, build in moving.items()}
     return again
 
 
@@ -374,7 +374,7 @@ class CondaResolver(Struct, frozen=True):
 
     def findings(self, pins: Mapping[str, tuple[Pin, ...]]) -> tuple[Finding, ...]:
         """Say which releases were passed over for their builds in the solutions that gave these pins (by target)."""
-        over = (replace(one, targets=(name,)) for name, own in pins.items() for one in self._passed_over.get(own, ()))
+        over = (replace(note, targets=(name,)) for name, own in pins.items() for note in self._passed_over.get(own, ()))
         return tuple(merge_targets(over))
 
     async def answer(self, answer: Coroutine[Any, Any, _T], label: str) -> _T:
@@ -471,37 +471,37 @@ class _Solve(Struct, frozen=True):
         for, or the package at all where the spec doesn't ask.
         """
         named = {spec.name.normalized: spec.channel for spec in specs if spec.channel is not None}
-        kept = await self._records([_exact(name, text) for name, text in prefer.items()])
+        records = await self._records([_exact(name, text) for name, text in prefer.items()])
         place = {_bare(channel): number for number, channel in enumerate(self.channels)}
-        lower = sorted({_name(record) for record in kept if place.get(_at(record))} - named.keys())
+        lower = sorted({_name(record) for record in records if place.get(_at(record))} - named.keys())
         first: dict[str, int] = {}
-        asked = [text for text in self.request.solved_specs if conda_name(text) in lower]
-        for record in await self._records([*asked, *set(lower).difference(map(conda_name, asked))]):
+        requested = [text for text in self.request.solved_specs if conda_name(text) in lower]
+        for record in await self._records([*requested, *set(lower).difference(map(conda_name, requested))]):
             first[_name(record)] = min(place.get(_at(record), 0), first.get(_name(record), len(place)))
         return [
             record
-            for record in kept
+            for record in records
             for channel in [named.get(_name(record))]
             if (_bare(channel) == _at(record) if channel else place.get(_at(record), 0) <= first.get(_name(record), 0))
         ]
 
     async def _records(self, specs: Iterable[str]) -> list[RepoDataRecord]:
         """List every record of the channels that one of the match specs matches."""
-        asked = [self._match_spec(text) for text in specs]
-        if not asked:
+        parsed = [self._match_spec(text) for text in specs]
+        if not parsed:
             return []
         platforms: Any = [self.request.platform, "noarch"]
-        found = await self.resolver.answer(
+        answers = await self.resolver.answer(
             self.resolver.gateway.query(
-                list(self.channels), platforms, asked, recursive=False, channel_relations="disabled"
+                list(self.channels), platforms, parsed, recursive=False, channel_relations="disabled"
             ),
             self.label,
         )
-        return [record for records in found for record in records]
+        return [record for records in answers for record in records]
 
     async def _siblings(self, builds: Iterable[BuildRecord], chosen: Container[str]) -> list[BuildRecord]:
-        wanted = to_look_up(builds, self.request.cuda, chosen)
-        return [build_of(record) for record in await self._records(wanted.values())]
+        needed = to_look_up(builds, self.request.cuda, chosen)
+        return [build_of(record) for record in await self._records(needed.values())]
 
     def _match_spec(self, text: str) -> MatchSpec:
         """Parse a match spec, with a channel of the spec at its address on this machine."""
@@ -536,12 +536,12 @@ class _Solve(Struct, frozen=True):
             )
         # libtorch and its like only follow what was asked for
         names = [build.name for build in wrong if build.name in self.request.names] or [wrong[0].name]
-        told = await self._existing(names, siblings)
+        existing = await self._existing(names, siblings)
         reason = conflict.message.partition(": ")[2]
         cpu = "; ".join(f"{build} is the CPU build" for build in wrong if build.name in names)
         error = WrongBuild(
             f"{self.label}: {cpu}, the target is for CUDA {cuda}, and no CUDA build fits: {reason}",
-            hint=told or f"the channels have no CUDA build of {names[0]} for Python {self.request.python}",
+            hint=existing or f"the channels have no CUDA build of {names[0]} for Python {self.request.python}",
         )
         error.ways = () if names[0] in _TORCH else (Way(conda=f"{names[0]} * *cpu*"),)
         return error
@@ -551,12 +551,12 @@ class _Solve(Struct, frozen=True):
         assert self.request.cuda is not None
         specs = [_without_build(spec) for spec in self.request.specs if conda_name(spec) in names]
         admitted = [build_of(record) for record in await self._records(specs)]
-        told = []
+        texts = []
         for name in names:
             versions = [build.version for build in admitted if build.name == name]
             text = describe_cuda_builds(name, builds, self.request.cuda, self.request.python, versions)
-            told += [text] if text else []
-        return ". ".join(told) or None
+            texts += [text] if text else []
+        return ". ".join(texts) or None
 
 
 def _worth_sharing(solved: Mapping[CondaRequest, Solution]) -> dict[CondaRequest, dict[str, str]]:

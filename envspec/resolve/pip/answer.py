@@ -93,9 +93,9 @@ class Describer(Struct):
                 return _NO_METADATA
         stem, version = str(address.stand_in).split("-")[:2]
         name = canonical_name(stem)
-        said = find_metadata(stated, name, version)
-        if said is not None:
-            return metadata_text(metadata_of(said, version))
+        stated_metadata = find_metadata(stated, name, version)
+        if stated_metadata is not None:
+            return metadata_text(metadata_of(stated_metadata, version))
         if address.kind == ALLOWED:
             return metadata_text(self._of_build(file, name, version))
         with self.counting.progress.doing(f"reading {printable(file.file)}"):
@@ -134,7 +134,7 @@ def with_hash(file: FoundFile, hashes: FileHashes) -> FoundFile:
 
 
 def is_source(package: Found, file: FoundFile | None) -> bool:
-    """Say whether a target installs a package of an index from source."""
+    """Return whether a target installs a package of an index from source."""
     return file is not None and package.archive is None and not file.file.endswith(".whl")
 
 
@@ -161,9 +161,9 @@ def answer_of(packages: tuple[Found, ...], request: Request, reading: Reading) -
     metadata = read_metadata(packages, request, reading)
     edges = active_lines(request, metadata)
     bounds = {
-        name: tuple(filter(markers.hold, request.corrections.bounds(name, one.version, one.requires_dist)))
+        name: tuple(filter(markers.hold, request.corrections.bounds(name, published.version, published.requires_dist)))
         for markers in (Markers(request.platform, request.full_python),)
-        for name, one in metadata.items()
+        for name, published in metadata.items()
     }
     lines = {name: (*edges[name], *bounds[name]) for name in edges}
     return Resolution(packages, edges, lines, asks_of(request, lines))
@@ -174,8 +174,8 @@ def drop_unreachable(packages: tuple[Found, ...], request: Request, reading: Rea
     METADATA raises."""
     if not request.corrections.active:
         return packages
-    there = reachable_packages(request, read_metadata(packages, request, reading))
-    return tuple(package for package in packages if package.name in there)
+    reachable = reachable_packages(request, read_metadata(packages, request, reading))
+    return tuple(package for package in packages if package.name in reachable)
 
 
 def read_metadata(packages: Sequence[Found], request: Request, reading: Reading) -> dict[str, Metadata]:
@@ -242,8 +242,8 @@ def sources_needed(
                 continue
             if find_metadata(request.metadata, package.name, str(package.version)):
                 facts = replace(facts, trust="static")
-            one = needed_source(package, facts, request, answer.edges, releases(request), answer.list_dependencies)
-            needed.setdefault(one, []).extend(groups[request])
+            source = needed_source(package, facts, request, answer.edges, releases(request), answer.list_dependencies)
+            needed.setdefault(source, []).extend(groups[request])
     return SourcesNeeded(needed) if needed else None
 
 
@@ -255,9 +255,9 @@ def refuse_two_answers(
     for request, answer in answers.items():
         if not request.any_python:
             continue
-        if (found := two_answers(request, read_metadata(answer.packages, request, reading))) is None:
+        if (split := two_answers(request, read_metadata(answer.packages, request, reading))) is None:
             continue
-        name, line, ranges = found
+        name, line, ranges = split
         who = f"{name} requires" if name else "the spec asks for"
         # without a build, the machine's is all there is
         named = newest_build(request.python, request.platform) is not None
@@ -267,7 +267,7 @@ def refuse_two_answers(
             hint="let the lock name the build: leave out [image] python" if named else None,
         ).with_packages(*filter(None, [name]))
         error.key = "env.python"
-        error.ways = tuple(Way(python=request.python, python_range=range_between(*one)) for one in reversed(ranges))
+        error.ways = tuple(Way(python=request.python, python_range=range_between(*pair)) for pair in reversed(ranges))
         raise error
 
 
@@ -310,10 +310,12 @@ def missing_dates(
 ) -> Iterator[Finding]:
     """Yield one note for each index of the spec's own without upload times that `exclude-newer` should bound."""
     without: dict[str, dict[str, None]] = {}
-    for request, found in solutions.items():
+    for request, packages in solutions.items():
         sources, of = dict(request.sources), releases(request)
-        for name in (one.name for one in found if one.name in sources and request.not_after(one.name)):
-            if any(one.uploaded == NO_DATE for one in of(name)):
+        for name in (
+            package.name for package in packages if package.name in sources and request.not_after(package.name)
+        ):
+            if any(release.uploaded == NO_DATE for release in of(name)):
                 without.setdefault(sources[name], {}).update(dict.fromkeys(groups[request]))
     for index, targets in without.items():
         message = f"the index {index} has no upload times: exclude-newer doesn't bound what comes from it"
@@ -341,13 +343,13 @@ def add_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsati
     proof = conflict.conflict
     about = [row for name in sorted(proof.packages) for row in corrections.about(name) if row.bounded in proof.packages]
     near = [row for row in about if row.kind != "extra" and _may_be_of(proof, row)]
-    found = [row for row in near if _bounds_stand_in(proof, row)]
-    found += [row for row in about if row.kind == "extra" and row.name in corrections.active]
-    if not found:
+    involved = [row for row in near if _bounds_stand_in(proof, row)]
+    involved += [row for row in about if row.kind == "extra" and row.name in corrections.active]
+    if not involved:
         return conflict
-    told = "; ".join(map(_describe_correction, found))
-    conflict.message = f"{conflict.message.rstrip('.')} ({told})."
-    conflict.ways += (Way(corrections=tuple(dict.fromkeys(row.name for row in found))),)
+    descriptions = "; ".join(map(_describe_correction, involved))
+    conflict.message = f"{conflict.message.rstrip('.')} ({descriptions})."
+    conflict.ways += (Way(corrections=tuple(dict.fromkeys(row.name for row in involved))),)
     return conflict
 
 
@@ -358,10 +360,10 @@ def _describe_correction(row: Correction) -> str:
 
 
 def _may_be_of(proof: Conflict, row: Correction) -> bool:
-    """Say whether a conflict may be about a release that is corrected: it names one of these, or none by its number."""
-    ranges = [one.versions for one in proof.chain if one.package == row.package]
-    ranges += [one.bound for one in proof.chain if one.other == row.package]
-    named = [one.removeprefix("==") for one in ranges if one.startswith("==") and "," not in one]
+    """Return whether a conflict may be about a corrected release: it names one of these, or none by its number."""
+    ranges = [clause.versions for clause in proof.chain if clause.package == row.package]
+    ranges += [clause.bound for clause in proof.chain if clause.other == row.package]
+    named = [text.removeprefix("==") for text in ranges if text.startswith("==") and "," not in text]
     return not named or any(row.concerns(row.package, version) for version in named)
 
 
@@ -405,15 +407,15 @@ def answer_together(pool: Executor, jobs: Mapping[str, Callable[[], _Answer]]) -
         try:
             answers[name] = future.result()
         except (AnswerNo, OutsideError) as error:
-            several: dict[tuple[str, str], Any] = refused if isinstance(error, AnswerNo) else failed
-            said = error.message.removeprefix(f"{name}: ")
-            same = several.setdefault((error.code, said), error)
+            merged: dict[tuple[str, str], Any] = refused if isinstance(error, AnswerNo) else failed
+            message = error.message.removeprefix(f"{name}: ")
+            same = merged.setdefault((error.code, message), error)
             if same is not error:
                 same.targets = (*same.targets, *error.targets)
-                same.message = f"{', '.join(same.targets)}: {said}"
+                same.message = f"{', '.join(same.targets)}: {message}"
     if refused:
-        first, *others = refused.values()
-        first.beside = tuple(others)
+        first, *rest = refused.values()
+        first.beside = tuple(rest)
         raise first
     if failed:
         raise next(iter(failed.values()))

@@ -70,16 +70,16 @@ class Behind(Struct, frozen=True):
 
 def find_behind(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) -> Iterator[Behind]:
     """Find what stays behind in an answer. Versions `shared` with another target were that one's to choose."""
-    locked = {one.name: one.version or "" for one in case.packages}
+    locked = {package.name: package.version or "" for package in case.packages}
     for name in case.order:
         page = () if case.stays(name) else case.admitted(name)
         taken = case.taken[name]
-        newer = [one for one in page if is_older(taken, one.version)]
+        newer = [release for release in page if is_older(taken, release.version)]
         if newer:
-            own = next((one for one in (*page, *case.releases(name)) if one.version == taken), None)
+            own = next((release for release in (*page, *case.releases(name)) if release.version == taken), None)
             own = own or Release(taken, (), False, False, None, None)
             far = is_behind(own, newer[0], name, page)
-            fitting = [one for one in case.fitting[name] if is_older(taken, one.version)]
+            fitting = [release for release in case.fitting[name] if is_older(taken, release.version)]
             if not fitting or (far and not is_behind(own, fitting[0], name, page)):
                 cause = _unfit(name, newer[0], case)
             elif shared.get(name) == locked[name]:
@@ -123,35 +123,37 @@ class _Reading(Struct):
     def cause(self, name: str, release: Release) -> BehindCause:
         """Find what keeps a release, which fits, out of the answer."""
         # what the spec asks for itself says more than what it leads to
-        for asker in sorted(self.case.edges, key=lambda one: one not in self.case.order):
+        for asker in sorted(self.case.edges, key=lambda package: package not in self.case.order):
             for line in self.case.edges[asker]:
                 if requirement_name(line) == name and release.version not in published_requirement(line).specifier:
                     return BehindCause("package", f"{asker} {self.case.taken[asker]}", line)
-        found = [*self._of_lines(name, release.version)]
-        return min(found, key=lambda one: _ORDER.index(one.kind), default=BehindCause("rest"))
+        causes = [*self._of_lines(name, release.version)]
+        return min(causes, key=lambda cause: _ORDER.index(cause.kind), default=BehindCause("rest"))
 
     def _of_lines(self, name: str, version: str) -> Iterator[BehindCause]:
         self.seen.add(name)
         for line in self.case.requires(name, version) if len(self.seen) <= _READ else ():
-            asked = published_requirement(line)
+            requirement = published_requirement(line)
             other = requirement_name(line)
             now = self.case.taken.get(other)
-            if asked.url or other in self.seen or (now and asked.specifier.contains(now, prereleases=True)):
+            if requirement.url or other in self.seen or (now and requirement.specifier.contains(now, prereleases=True)):
                 continue
             if other in FAMILY and not self.case.can_have(line, {}):
-                unheld = holes.find_unheld([(other, str(asked.specifier))], self.case.request, self.index)
-                yield from (BehindCause("hole", one.sentence(self.case.request)) for one in unheld if one.hole)
+                unheld = holes.find_unheld([(other, str(requirement.specifier))], self.case.request, self.index)
+                yield from (BehindCause("hole", lack.sentence(self.case.request)) for lack in unheld if lack.hole)
                 known = (release.version for release in torch_builds.releases() if other == "torch")
-                within = [version for version in known if asked.specifier.contains(version, prereleases=True)]
+                within = [version for version in known if requirement.specifier.contains(version, prereleases=True)]
                 yield _cuda(self.case, max(within, key=torch_builds.order, default=""))
                 continue
-            page = [release for release in self.case.releases(other) if release.version in asked.specifier]
-            admitted = [one for one in page if suits_target(one, self.case.request, other, None)]
-            fitting = [one for one in admitted if not is_skipped(one, self.case.request, other)]
+            page = [release for release in self.case.releases(other) if release.version in requirement.specifier]
+            admitted = [candidate for candidate in page if suits_target(candidate, self.case.request, other, None)]
+            fitting = [candidate for candidate in admitted if not is_skipped(candidate, self.case.request, other)]
             own = [bound for bound in map(published_requirement, self.case.request.own) if bound.name == other]
             if admitted and not fitting:
                 yield self._lacking(other, admitted[0])
-            elif fitting and not any(all(one.version in bound.specifier for bound in own) for one in fitting):
+            elif fitting and not any(
+                all(candidate.version in bound.specifier for bound in own) for candidate in fitting
+            ):
                 yield BehindCause("refused", f"{other} {fitting[0].version}")
             elif now and (torch := self._older_torch(other, fitting)):
                 yield _cuda(self.case, torch)
@@ -171,8 +173,8 @@ class _Reading(Struct):
         case = self.case
         if "torch" not in case.taken or admits(case.edges.get("torch", ())):
             return ""
-        there = all_fitting("torch", case.request, case.releases)
-        oldest = there[-1].version if there else case.taken["torch"]
+        fitting = all_fitting("torch", case.request, case.releases)
+        oldest = fitting[-1].version if fitting else case.taken["torch"]
         known = holes.known_requirements(case.request)
         return next((version for version, lines in known if is_older(version, oldest) and admits(lines)), "")
 
@@ -194,21 +196,21 @@ def behind_findings(
     """Write one sentence for each cause: a warning of what is far behind, a note of what is near and would be newer but
     for the target. What is `explained` has a warning of its own where it is far behind; of a hole of the
     facts that is enough."""
-    said = {
+    codes = {
         finding.package: finding.code
         for finding in explained
         if finding.package and finding.code in ("given-up", holes.CODE)
     }
-    alone = {name for name, code in said.items() if code == "given-up"}
-    lagging = [behind for behind in lagging if said.get(behind.name) != holes.CODE and not follows_cuda(behind.name)]
+    alone = {name for name, code in codes.items() if code == "given-up"}
+    lagging = [behind for behind in lagging if codes.get(behind.name) != holes.CODE and not follows_cuda(behind.name)]
     groups: dict[tuple[bool, str, str], list[Behind]] = {}
-    for one in lagging:
-        of_target = one.cause.kind in OF_TARGET or one.name in LEADING
-        subject = "" if one.cause.kind in ("python", "glibc") else one.cause.subject
-        if one.name in alone and one.far:
-            groups[True, "", one.name] = [one]
-        elif one.far or (of_target and one.name not in alone):
-            groups.setdefault((one.far, one.cause.kind, subject), []).append(one)
+    for behind in lagging:
+        of_target = behind.cause.kind in OF_TARGET or behind.name in LEADING
+        subject = "" if behind.cause.kind in ("python", "glibc") else behind.cause.subject
+        if behind.name in alone and behind.far:
+            groups[True, "", behind.name] = [behind]
+        elif behind.far or (of_target and behind.name not in alone):
+            groups.setdefault((behind.far, behind.cause.kind, subject), []).append(behind)
     for (far, kind, _), members in groups.items():
         glibc = max((member.cause.glibc for member in members if member.cause.glibc), key=numbers, default="")
         remedy = f'if the machines have it, set glibc = "{glibc}" in the target' if glibc else None
@@ -223,15 +225,15 @@ def behind_findings(
 
 
 def follows_cuda(name: str) -> bool:
-    """Say whether a package follows torch or the target's CUDA by its nature."""
+    """Return whether a package follows torch or the target's CUDA by its nature."""
     return name in FAMILY[1:] or name in VERSIONED_BY_CUDA or is_toolkit(name)
 
 
 def _subjects(members: Sequence[Behind]) -> str:
     if len(members) == 1:
-        one = members[0]
-        return f"{one.name} {one.taken} is locked, not {one.newest}"
-    named = [f"{one.name} {one.taken} (not {one.newest})" for one in members[:_MOST]]
+        member = members[0]
+        return f"{member.name} {member.taken} is locked, not {member.newest}"
+    named = [f"{member.name} {member.taken} (not {member.newest})" for member in members[:_MOST]]
     more = len(members) - len(named)
     *front, last = [*named, *([f"{more} more" if more > 1 else "one more"] if more else [])]
     return f"{', '.join(front)} and {last} are locked"

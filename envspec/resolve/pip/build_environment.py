@@ -76,19 +76,19 @@ class BuildWanted(Struct, frozen=True):
     @property
     def solved_for(self) -> Request:
         """Make the request of what the build requires, but for the requirements and the bounds on NumPy."""
-        asked, has = self.request, {pin.name for pin in self.shared}
+        request, has = self.request, {pin.name for pin in self.shared}
         return Request(
-            asked.platform,
-            asked.python,
-            asked.glibc,
+            request.platform,
+            request.python,
+            request.glibc,
             (),
-            cuda=asked.cuda,
+            cuda=request.cuda,
             constraints=self.constraints,
-            sources=tuple((name, index) for name, index in asked.sources if name in has),
-            exclude_newer=asked.exclude_newer,
-            exempt=asked.exempt,
-            find_links=asked.find_links,
-            python_version=asked.python_version,
+            sources=tuple((name, index) for name, index in request.sources if name in has),
+            exclude_newer=request.exclude_newer,
+            exempt=request.exempt,
+            find_links=request.find_links,
+            python_version=request.python_version,
         )
 
     @property
@@ -291,8 +291,8 @@ def _plain(line: str, build: BuildWanted) -> str:
 
 
 def _lacks_wheel(requires: Sequence[str], pins: BuiltWith) -> bool:
-    """Say whether the setuptools of a build asks for wheel, which isn't there: before 70.1, of 2024-06-19, its backend
-    does. The setuptools that was asked is a newer one where the lock has a day or a bound."""
+    """Return whether the setuptools of a build asks for wheel, which isn't there: before 70.1, of 2024-06-19, its
+    backend does. The setuptools that was asked is a newer one where the lock has a day or a bound."""
     versions = {pin.name: pin.version for pin in pins}
     if "wheel" in versions or "setuptools" not in map(requirement_name, requires):
         return False

@@ -117,9 +117,9 @@ def compile_request(run: UvCompile) -> tuple[Found, ...]:
         more |= uv.cut_off(run.proxy.host)
     result = uv.run(command, cwd=folder, more=more)
     if result.returncode:
-        said = last_error(result.stderr)
+        message = last_error(result.stderr)
         default = next((index.url for index in run.indexes if index.default), None)
-        error = failure(result.returncode, said, label=label, offline=uv.offline, index=default)
+        error = failure(result.returncode, message, label=label, offline=uv.offline, index=default)
         raise offline_failure(error, label) if uv.offline else error
     return read_pylock(answer.read_text(encoding="utf-8"))
 
@@ -145,7 +145,7 @@ def _overrides(request: Request, direct: DirectFiles) -> list[str]:
 
 def _toml(table: Mapping[str, Any]) -> str:
     """Write a document, a line for each of its keys."""
-    return "".join(f"{key(name)} = {value(item)}\n" for name, item in table.items())
+    return "".join(f"{key(name)} = {value(content)}\n" for name, content in table.items())
 
 
 def _cache_control(pages: int) -> dict[str, str]:
@@ -156,8 +156,8 @@ def _cache_control(pages: int) -> dict[str, str]:
 
 def _project(request: Request, indexes: Sequence[UvIndex], direct: DirectFiles, *, for_ever: bool) -> str:
     python = f">={request.full_python}"
-    asked = [with_hash(requirement, direct) for requirement in request.requirements]
-    project = {"name": PROJECT, "version": "0", "requires-python": python, "dependencies": asked}
+    dependencies = [with_hash(requirement, direct) for requirement in request.requirements]
+    project = {"name": PROJECT, "version": "0", "requires-python": python, "dependencies": dependencies}
     sources = sorted((package, index.name) for index in indexes if index.explicit for package in index.packages)
     explicit = [
         {"name": index.name, "url": index.url, "explicit": True}
@@ -178,7 +178,7 @@ def _configuration(
 ) -> str:
     """Write uv's configuration. A cached page counts as fresh for `age` seconds, or for as long as it says."""
     bounds = {name: moment or False for name, moment in request.exempt}
-    others = [
+    implicit = [
         {"name": index.name, "url": index.url}
         | ({"default": True} if index.default else {})
         | ({"cache-control": _cache_control(age)} if index.cacheable and age is not None else {})
@@ -190,7 +190,7 @@ def _configuration(
             **settings,
             **({"exclude-newer": request.exclude_newer} if request.exclude_newer else {}),
             **({"exclude-newer-package": bounds} if bounds else {}),
-            "index": others,
+            "index": implicit,
             "dependency-metadata": [*_metadata(request, direct)],
         }
     )
@@ -202,15 +202,15 @@ def _metadata(request: Request, direct: DirectFiles) -> Iterator[dict[str, Any]]
     index proxy."""
     addresses = {
         requirement_name(text)
-        for text in (*request.addressed, *(line for one in request.metadata for line in one.dependencies))
+        for text in (*request.addressed, *(line for entry in request.metadata for line in entry.dependencies))
         if " @ " in text
     }
-    for said in request.metadata:
-        if said.name in addresses and said.name not in direct and said.exact:
-            requires: Sequence[str] = said.dependencies
-            yield {"name": said.name, "version": said.exact, "requires-dist": requires, "provides-extra": said.extras}
-    for name, one in sorted(direct.items()):
-        metadata, _ = complete_metadata((one.metadata, None), request)
+    for row in request.metadata:
+        if row.name in addresses and row.name not in direct and row.exact:
+            requires: Sequence[str] = row.dependencies
+            yield {"name": row.name, "version": row.exact, "requires-dist": requires, "provides-extra": row.extras}
+    for name, file in sorted(direct.items()):
+        metadata, _ = complete_metadata((file.metadata, None), request)
         requires = [with_hash(str(requirement_of(line)), direct) for line in metadata.requires_dist]
         python = {"requires-python": metadata.requires_python} if metadata.requires_python else {}
         extras = list(metadata.provides_extra)
@@ -228,8 +228,8 @@ def _preferences(preferences: Preferences, request: Request, indexes: Sequence[U
     for text, commit in sorted(preferences.commits.items()):
         if text in request.addressed:
             url, revision = _git_address(text)
-            asked = {"requested-revision": revision} if revision else {}
-            vcs = {"type": "git", "url": url, **asked, "commit-id": commit}
+            requested = {"requested-revision": revision} if revision else {}
+            vcs = {"type": "git", "url": url, **requested, "commit-id": commit}
             packages.append({"name": requirement_name(text), "vcs": vcs})
     return _toml({"lock-version": "1.0", "created-by": "envspec", "packages": packages})
 

@@ -47,12 +47,12 @@ class SourcesUnsaid(AnswerNo):
     def __init__(self, unsaid: Mapping[Unsaid, Sequence[str]], sources: Mapping[str, str]) -> None:
         """`unsaid` has the targets of each, `sources` the spec's sources."""
         first: dict[str, Unsaid] = {}
-        for one in sorted(unsaid):
-            first.setdefault(one.name, one)
-        names = [f'"{index}"' for index in sorted({one.index for one in first.values()})]
+        for package in sorted(unsaid):
+            first.setdefault(package.name, package)
+        names = [f'"{index}"' for index in sorted({package.index for package in first.values()})]
         has = f"the index {names[0]} has" if len(names) == 1 else f"the indexes {', '.join(names)} have"
-        targets = sorted({target for several in unsaid.values() for target in several})
-        lines = {**sources, **{one.name: one.index for one in first.values()}}
+        targets = sorted({target for group in unsaid.values() for target in group})
+        lines = {**sources, **{package.name: package.index for package in first.values()}}
         # which index is trusted is the user's word: nothing of one is asked for before
         change = Way(sources=tuple(sorted(lines.items())))
         super().__init__(
@@ -61,7 +61,7 @@ class SourcesUnsaid(AnswerNo):
             hint=f'if these indexes are where the packages are to come from, {change.text}; write "pypi" to take a '
             "package from PyPI instead; if an index mirrors all of PyPI, set it as the default index, not in the spec",
         )
-        self.about = tuple(dict.fromkeys(name for one in first.values() for name in (*one.path, one.name)))
+        self.about = tuple(dict.fromkeys(name for package in first.values() for name in (*package.path, package.name)))
         self.targets = tuple(targets)
 
 
@@ -85,16 +85,16 @@ def refuse_unsaid(
     """
     unsaid: dict[Unsaid, list[str]] = {}
     for request, answer in answers.items():
-        asked = request
-        more = _unsaid(asked, answer, has)
+        wider = request
+        more = _unsaid(wider, answer, has)
         while more:
-            for one in more:
-                unsaid.setdefault(one, []).extend(groups[request])
-            asked = replace(
-                asked, sources=tuple(sorted({**dict(asked.sources), **{one.name: one.index for one in more}}.items()))
+            for hit in more:
+                unsaid.setdefault(hit, []).extend(groups[request])
+            wider = replace(
+                wider, sources=tuple(sorted({**dict(wider.sources), **{hit.name: hit.index for hit in more}}.items()))
             )
             try:
-                more = _unsaid(asked, again(request, asked), has)
+                more = _unsaid(wider, again(request, wider), has)
             except EnvspecError:
                 # what is known so far is refused all the same
                 break
@@ -108,16 +108,16 @@ def refuse_unsaid_builds(groups: Mapping[Request, tuple[str, ...]], has: Has) ->
     for request, targets in groups.items():
         sources = dict(request.sources)
         names = [name for name in request.allow_source if name not in sources and name not in request.public]
-        for one in _those_had({(name, index): (name,) for name in names for index in set(sources.values())}, {}, has):
-            unsaid.setdefault(one, []).extend(targets)
+        for hit in _those_had({(name, index): (name,) for name in names for index in set(sources.values())}, {}, has):
+            unsaid.setdefault(hit, []).extend(targets)
     _refuse(unsaid, groups)
 
 
 def _refuse(unsaid: Mapping[Unsaid, Sequence[str]], requests: Iterable[Request]) -> None:
     if unsaid:
-        said = {name: index for request in requests for name, index in request.sources}
+        sources = {name: index for request in requests for name, index in request.sources}
         public = {name: PUBLIC for request in requests for name in request.public}
-        raise SourcesUnsaid(unsaid, {**said, **public})
+        raise SourcesUnsaid(unsaid, {**sources, **public})
 
 
 def _unsaid(request: Request, answer: Resolution, has: Has) -> list[Unsaid]:
@@ -142,15 +142,15 @@ def _those_had(
     ways: Mapping[tuple[str, str], tuple[str, ...]], taken: Mapping[str, str | None], has: Has
 ) -> list[Unsaid]:
     with Pool(_WORKERS) as pool:
-        had = list(pool.map(lambda way: has(way[1], way[0]), ways))
+        answers = list(pool.map(lambda way: has(way[1], way[0]), ways))
     return [
         Unsaid(name, index, path, taken.get(name))
-        for ((name, index), path), held in zip(ways.items(), had, strict=True)
+        for ((name, index), path), held in zip(ways.items(), answers, strict=True)
         if held
     ]
 
 
 def is_pytorch(url: str) -> bool:
-    """Say whether a named index is one of PyTorch's, or a mirror with its paths. These have copies of their packages'
-    requirements, all of them public."""
+    """Return whether a named index is one of PyTorch's, or a mirror with its paths. These have copies of their
+    packages' requirements, all of them public."""
     return _PYTORCH.fullmatch(url) is not None

@@ -101,8 +101,8 @@ class DirectReader(Struct):
         extras: dict[str, frozenset[str]] = {}
         for head in map(head_of, request.addressed):
             extras[head.name] = extras.get(head.name, frozenset()) | head.extras
-        wanted = [line for line in lines if markers.hold(line)]
-        reach(((line, extras.get(canonical_name(lines[line].name), frozenset())) for line in wanted), following)
+        active = [line for line in lines if markers.hold(line)]
+        reach(((line, extras.get(canonical_name(lines[line].name), frozenset())) for line in active), following)
         return files
 
     def _read_once(self, requirement: Requirement, name: str, request: Request) -> DirectFile:
@@ -117,9 +117,9 @@ class DirectReader(Struct):
     def _fetch(self, requirement: Requirement, name: str, allowed: bool, stated: StatedMetadata | None) -> DirectFile:
         url, _, text = str(requirement.url).partition("#")
         fragment = parse_qs(text)
-        if others := sorted(fragment.keys() & hashlib.algorithms_guaranteed - {"sha256"}):
+        if algorithms := sorted(fragment.keys() & hashlib.algorithms_guaranteed - {"sha256"}):
             raise SpecError(
-                f"{redact(str(requirement))} has a {others[0]}, and a lock holds sha256 alone",
+                f"{redact(str(requirement))} has a {algorithms[0]}, and a lock holds sha256 alone",
                 hint="give #sha256=<digest>, or leave the hash out",
             ).with_packages(name)
         below = fragment.get("subdirectory", [""])[-1]
@@ -152,10 +152,10 @@ class DirectReader(Struct):
 
     def _file_of_hash(self, url: str, file: str, sha256: str) -> KnownFile:
         """The file of the hash that the requirement names."""
-        wanted = WantedFile(file, sha256, None, BY_REQUIREMENT)
-        if self.files.find(wanted) is None:
+        required = WantedFile(file, sha256, None, BY_REQUIREMENT)
+        if self.files.find(required) is None:
             self._refuse_offline(file)
-        return KnownFile(sha256, self.files.fetch(url, wanted).stat().st_size, None)
+        return KnownFile(sha256, self.files.fetch(url, required).stat().st_size, None)
 
     def _current_file(self, url: str, file: str) -> KnownFile:
         """The file that is there now; offline the one that was there last."""

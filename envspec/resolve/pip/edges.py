@@ -132,9 +132,9 @@ def for_other_cuda(
     whatever extra asks for them, for they say with what the package chooses. `major` leaves the others out."""
     libraries = {of_any_cuda(requirement_name(line)) for line in held} - {None}
     alike = [line for line in lines if libraries and of_any_cuda(requirement_name(line)) in libraries]
-    wanted = [line for line in alike if major in (None, cuda_major_in(requirement_name(line)))]
-    extras = frozenset(canonical_name(extra) for line in wanted for extra in EXTRA_MARKER.findall(line))
-    return edges_of(wanted, extras, markers, Overrides(()))[0]
+    selected = [line for line in alike if major in (None, cuda_major_in(requirement_name(line)))]
+    extras = frozenset(canonical_name(extra) for line in selected for extra in EXTRA_MARKER.findall(line))
+    return edges_of(selected, extras, markers, Overrides(()))[0]
 
 
 def _lines_that_hold(line: str, extras: frozenset[str], markers: Markers, overrides: Overrides) -> tuple[str, ...]:

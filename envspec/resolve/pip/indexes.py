@@ -30,10 +30,10 @@ _PYTORCH = frozenset((*FAMILY, "triton"))
 
 @lru_cache(maxsize=16)
 def _names_by_index(sources: tuple[tuple[str, str], ...]) -> Mapping[str, frozenset[str]]:
-    found: dict[str, set[str]] = {}
+    grouped: dict[str, set[str]] = {}
     for name, index in sources:
-        found.setdefault(index, set()).add(name)
-    return {index: frozenset(names) for index, names in found.items()}
+        grouped.setdefault(index, set()).add(name)
+    return {index: frozenset(names) for index, names in grouped.items()}
 
 
 class UvIndexes(Struct, frozen=True):
@@ -67,15 +67,15 @@ class UvIndexes(Struct, frozen=True):
             # uv asks an index that must be named for these packages alone, any other for all
             direct = _own_names(request) - (frozenset(FAMILY) if torch else frozenset())
             alone = special.only if special.only <= direct else frozenset()
-            one = UvIndex("special", proxy.index(special), bool(alone), cacheable=not special.local, packages=alone)
+            own = UvIndex("special", proxy.index(special), bool(alone), cacheable=not special.local, packages=alone)
             # what both have is PyTorch's
-            ordered += [one] if alone else [*pytorch, one]
+            ordered += [own] if alone else [*pytorch, own]
             pytorch = pytorch if alone else []
         # PyTorch's index has three packages, and uv, which keeps no "no such page", would ask it for all: so it comes
         # behind the default one, which is without these
-        kept = not usual.local
-        ordered.append(UvIndex("pypi", proxy.index(usual), cacheable=kept))
-        return [*ordered, *pytorch, UvIndex("torch", proxy.index(self._torch(request)), default=True, cacheable=kept)]
+        remote = not usual.local
+        ordered.append(UvIndex("pypi", proxy.index(usual), cacheable=remote))
+        return [*ordered, *pytorch, UvIndex("torch", proxy.index(self._torch(request)), default=True, cacheable=remote)]
 
     def of_builds(self, request: Request, variant: str | None, proxy: IndexProxy) -> list[UvIndex]:
         """List uv's indexes for what a build requires: those from which the target has packages, for these alone, then
@@ -92,16 +92,16 @@ class UvIndexes(Struct, frozen=True):
         asks each for every package. None is one that uv must be told of: such an index counts only for what the project
         itself requires here, and of what a package leads to uv would look at PyPI's release, or have it built."""
         own = [self._upstream_of(request, source) for source in sorted({source for _, source in request.sources})]
-        joined = (_join([one for one in own if one.local is local], request) for local in (False, True))
+        joined = (_join([upstream for upstream in own if upstream.local is local], request) for local in (False, True))
         return [
             UvIndex(
-                "own-folders" if one.local else "own",
-                proxy.index(one),
-                cacheable=not one.local,
-                packages=one.only or frozenset(),
+                "own-folders" if upstream.local else "own",
+                proxy.index(upstream),
+                cacheable=not upstream.local,
+                packages=upstream.only or frozenset(),
             )
-            for one in joined
-            if one is not None
+            for upstream in joined
+            if upstream is not None
         ]
 
     def _upstream_of(self, request: Request, index: str) -> Upstream:
@@ -142,7 +142,7 @@ class UvIndexes(Struct, frozen=True):
         """Give the part of the default index that this request has to itself: the sources that uv sees, and the
         packages with corrections that hold in this solution alone."""
         own = _own(str(self.default_index), request)
-        stated = {one.name for one in request.metadata}
+        stated = {entry.name for entry in request.metadata}
         corrected = request.corrections.active_packages - dict(request.sources).keys()
         variants = frozenset(request.variants) - dict(request.sources).keys()
         only = own.allowed | own.unfit | stated | corrected | variants
@@ -183,7 +183,7 @@ class UvIndexes(Struct, frozen=True):
         def upstream(name: str) -> Upstream | None:
             if name in sources:
                 return self._upstream_of(request, sources[name])
-            return next(one for one in (special, torch, usual) if one.serves(name)) if self.default_index else None
+            return next(part for part in (special, torch, usual) if part.serves(name)) if self.default_index else None
 
         return upstream
 
@@ -195,7 +195,9 @@ class UvIndexes(Struct, frozen=True):
     def variants_in(self, request: Request, conflict: Conflict) -> frozenset[str]:
         """Find the packages of a conflict that have variants."""
         names = self.packages_in(conflict, request)
-        return frozenset(name for name in names if any(has_variants(one.wheels) for one in self._read(request, name)))
+        return frozenset(
+            name for name in names if any(has_variants(release.wheels) for release in self._read(request, name))
+        )
 
     def _read(self, request: Request, name: str) -> Sequence[Release]:
         """List a package's releases as they were read last."""
@@ -208,7 +210,7 @@ class UvIndexes(Struct, frozen=True):
 
     def variant_versions(self, request: Request, name: str) -> Sequence[str]:
         """List the releases of a package that have variants on the index that it comes from. Raises IndexFailure."""
-        return [one.version for one in self.releases(request)(name) if has_variants(one.wheels)]
+        return [release.version for release in self.releases(request)(name) if has_variants(release.wheels)]
 
     def with_builds(self, request: Request, preferences: Preferences) -> Preferences:
         """Name the one build that a package's own index has of a preferred release: uv keeps what is named whole, and a
@@ -223,7 +225,7 @@ class UvIndexes(Struct, frozen=True):
         return replace(preferences, versions=versions)
 
     def has(self, index: str, name: str) -> bool:
-        """Say whether a named index has a package. PyTorch's don't count: they have copies of public packages."""
+        """Return whether a named index has a package. PyTorch's don't count: they have copies of public packages."""
         url = self.indexes.get(index)
         if url is None:
             pages = [page for (flat, _), page in self.flat.items() if flat == index]
@@ -257,5 +259,5 @@ def _join(upstreams: Sequence[Upstream], request: Request) -> Upstream | None:
     """Put indexes that have packages of their own each behind one root."""
     if len(upstreams) < 2:
         return next(iter(upstreams), None)
-    only = frozenset[str]().union(*(one.only or () for one in upstreams))
+    only = frozenset[str]().union(*(upstream.only or () for upstream in upstreams))
     return replace(_own("", request), corrections=request.corrections.only(only), only=only, parts=tuple(upstreams))

@@ -89,8 +89,8 @@ class LeadCase(Struct, frozen=True, dict=True):
     @cached_property
     def order(self) -> list[str]:
         """The spec's own requirements that have releases: frameworks first, then as the spec has them."""
-        there = {one.name for one in self.packages if one.files}
-        names = [name for name in self.request.named if name in there]
+        published = {package.name for package in self.packages if package.files}
+        names = [name for name in self.request.named if name in published]
         return sorted(names, key=lambda name: name not in LEADING)
 
     def stays(self, name: str) -> bool:
@@ -106,19 +106,20 @@ class LeadCase(Struct, frozen=True, dict=True):
         return self.edges.get(name, ()) if self.taken.get(name) == version else self.requires(name, version)
 
     def is_known(self, line: str) -> bool:
-        """Say whether a requirement is on what the spec asks for itself, or on torch's family."""
+        """Return whether a requirement is on what the spec asks for itself, or on torch's family."""
         return requirement_name(line) in self.fitting or requirement_name(line) in FAMILY
 
     def can_have(self, line: str, lowest: Mapping[str, str]) -> bool:
-        """Say whether a requirement of a release can be met: by a release of the spec's that isn't below `lowest`, or
-        by any that fits."""
-        asked, name = published_requirement(line), requirement_name(line)
-        page = () if asked.url or name in dict(self.request.provided) else self.releases(name)
-        several = self.fitting.get(name, page)
+        """Return whether a requirement of a release can be met: by a release of the spec's that isn't below `lowest`,
+        or by any that fits."""
+        need, name = published_requirement(line), requirement_name(line)
+        page = () if need.url or name in dict(self.request.provided) else self.releases(name)
+        candidates = self.fitting.get(name, page)
         return not page or any(
-            asked.specifier.contains(one.version, prereleases=True) and not is_older(one.version, lowest.get(name))
-            for one in several
-            if name in self.fitting or self._could_be(name, one)
+            need.specifier.contains(release.version, prereleases=True)
+            and not is_older(release.version, lowest.get(name))
+            for release in candidates
+            if name in self.fitting or self._could_be(name, release)
         )
 
     def _could_be(self, name: str, release: Release) -> bool:
@@ -132,8 +133,10 @@ class LeadCase(Struct, frozen=True, dict=True):
         """Find the newest release within bounds whose own requirements can be met beside those that are at least at
         `lowest`."""
         within = tuple(bounds)
-        several = (one.version for one in self.fitting[name] if all(one.version in each for each in within))
-        for version in islice(several, _RELEASES):
+        versions = (
+            release.version for release in self.fitting[name] if all(release.version in each for each in within)
+        )
+        for version in islice(versions, _RELEASES):
             if all(self.can_have(line, lowest) for line in self.lines(name, version)):
                 return version
         return None
@@ -156,32 +159,35 @@ def leads(case: LeadCase) -> tuple[Lead, ...]:
     paths = paths_from(case, {name: version for name, version in alone.items() if version})
     lowest: dict[str, str] = {}
     lines: list[str] = []
-    found = []
+    result = []
     near: dict[str, Sequence[str]] = {}
     for name in lead_order(case, paths):
         bounds = _bounds_of(lines).get(name, ())
         version = case.taken[name] if name in sole else case.newest(name, bounds, lowest)
-        several = [] if name in sole else _near(case, name, alone[name], version, firm.get(name, ()))
-        if case.taken[name] not in several and any(_refuse(case, one, near[one], name, several) for one in near):
-            several = []
-        near[name] = several
-        if version is not None and several and version not in several:
+        own = [] if name in sole else _near(case, name, alone[name], version, firm.get(name, ()))
+        if case.taken[name] not in own and any(_refuse(case, other, near[other], name, own) for other in near):
+            own = []
+        near[name] = own
+        if version is not None and own and version not in own:
             version = None
         if version is not None:
             lowest[name] = version
             between = names_below(name, paths) - {*case.order}
-            lines += (*case.lines(name, version), *(line for one in between for line in paths.get(one, ())))
+            lines += (*case.lines(name, version), *(line for required in between for line in paths.get(required, ())))
         newest = version if case.stays(name) or name not in sole else None
-        found.append(Lead(name, newest, f">={several[-1]}" if several else ""))
-    return tuple(found)
+        result.append(Lead(name, newest, f">={own[-1]}" if own else ""))
+    return tuple(result)
 
 
 def _refuse(case: LeadCase, name: str, versions: Sequence[str], other: str, other_versions: Sequence[str]) -> bool:
-    """Say whether each of the versions of a package refuses all of several versions of another one."""
+    """Return whether each of the versions of a package refuses all of several versions of another one."""
 
     def refuses(version: str) -> bool:
         lines = (line for line in case.lines(name, version) if requirement_name(line) == other)
-        return any(not any(one in published_requirement(line).specifier for one in other_versions) for line in lines)
+        return any(
+            not any(candidate in published_requirement(line).specifier for candidate in other_versions)
+            for line in lines
+        )
 
     return (
         bool(versions and other_versions)
@@ -192,26 +198,26 @@ def _refuse(case: LeadCase, name: str, versions: Sequence[str], other: str, othe
 
 
 def _bounds_of(lines: Iterable[str]) -> dict[str, list[SpecifierSet]]:
-    found: dict[str, list[SpecifierSet]] = {}
+    bounds: dict[str, list[SpecifierSet]] = {}
     for line in lines:
-        found.setdefault(requirement_name(line), []).append(published_requirement(line).specifier)
-    return found
+        bounds.setdefault(requirement_name(line), []).append(published_requirement(line).specifier)
+    return bounds
 
 
 def _near(case: LeadCase, name: str, alone: str | None, beside: str | None, firm: Iterable[SpecifierSet]) -> list[str]:
     """List a package's releases, newest first, that aren't behind the newest that the spec admits; where the newest
     that fits is itself, they aren't behind what it has beside those before it. `alone` is the newest without these."""
-    several = [
-        one
-        for one in case.fitting[name]
-        if alone is not None and not is_older(alone, one.version) and all(one.version in each for each in firm)
+    candidates = [
+        release
+        for release in case.fitting[name]
+        if alone is not None and not is_older(alone, release.version) and all(release.version in each for each in firm)
     ]
     page = case.admitted(name)
-    best = page[0] if several and page and not is_behind(several[0], page[0], name, page) else None
-    best = best or next((one for one in several if one.version == beside), None)
+    best = page[0] if candidates and page and not is_behind(candidates[0], page[0], name, page) else None
+    best = best or next((release for release in candidates if release.version == beside), None)
     # a patch of an old branch, which came late, is no release that isn't behind
-    near = takewhile(lambda one: best is not None and not is_behind(one, best, name, page), several)
-    return [one.version for one in near]
+    near = takewhile(lambda release: best is not None and not is_behind(release, best, name, page), candidates)
+    return [release.version for release in near]
 
 
 def lead_order(case: LeadCase, paths: Mapping[str, Iterable[str]]) -> list[str]:
@@ -220,7 +226,7 @@ def lead_order(case: LeadCase, paths: Mapping[str, Iterable[str]]) -> list[str]:
     below = {name: names_below(name, paths) for name in case.order}
     left, ordered = [*case.order], list[str]()
     while left:
-        led = {one for other in left for one in left if one in below[other] and other not in below[one]}
+        led = {name for other in left for name in left if name in below[other] and other not in below[name]}
         ordered.append(next((name for name in left if name not in led), left[0]))
         left.remove(ordered[-1])
     return ordered
@@ -230,7 +236,7 @@ def paths_from(case: LeadCase, newest: Mapping[str, str]) -> dict[str, Sequence[
     """Give the requirements of all that the spec's own lead to: theirs in the given releases, of all else in the newest
     one that fits and goes with what the spec admits."""
     lines = {name: case.lines(name, newest.get(name, case.taken[name])) for name in case.order}
-    waiting = [line for several in lines.values() for line in several]
+    waiting = [line for group in lines.values() for line in group]
     left = _READ
     for line in waiting:
         name = requirement_name(line)
@@ -254,12 +260,12 @@ def paths_from(case: LeadCase, newest: Mapping[str, str]) -> dict[str, Sequence[
 
 def names_below(name: str, paths: Mapping[str, Iterable[str]]) -> frozenset[str]:
     """Name what a package requires, through any path."""
-    found, waiting = set[str](), [name]
+    names, waiting = set[str](), [name]
     while waiting:
-        more = {requirement_name(line) for line in paths.get(waiting.pop(), ())} - found
-        found |= more
+        more = {requirement_name(line) for line in paths.get(waiting.pop(), ())} - names
+        names |= more
         waiting += more
-    return frozenset(found)
+    return frozenset(names)
 
 
 class Leading(Struct, frozen=True):
@@ -287,7 +293,7 @@ class Leading(Struct, frozen=True):
     @property
     def bounds(self) -> tuple[Bound, ...]:
         parts = ((self.newest, Strength.NEWEST), (self.near, Strength.NEAR), (self.last, Strength.UPGRADE))
-        bounds = [Bound(f"{name}{one}", strength=each) for part, each in parts for name, one in part.items()]
+        bounds = [Bound(f"{name}{bound}", strength=each) for part, each in parts for name, bound in part.items()]
         return tuple(sorted(bounds, key=lambda bound: bound.line))
 
     @property
@@ -309,7 +315,7 @@ class Leading(Struct, frozen=True):
         parts = {"newest": self.newest, "near": self.near, "last": self.last}
         every = [(key, [name for name in self.order if name in part]) for key, part in parts.items()]
         named = [(key, [name for name in names if name in conflict]) for key, names in every]
-        key, names = next(one for one in (*named, *every) if one[1])
+        key, names = next(group for group in (*named, *every) if group[1])
         name = names[-1]
         less = {other: bound for other, bound in parts[key].items() if other != name}
         return replace(self, **{key: less})
@@ -323,7 +329,7 @@ def leading(leads: Sequence[Lead], last: Mapping[str, str], taken: Mapping[str, 
     return Leading(
         order=(*names, *sorted(last.keys() - {*names})),
         taken=taken,
-        newest={n: f">={one}" for n, one in at_newest.items() if n not in last or is_older(last[n], one)},
+        newest={n: f">={version}" for n, version in at_newest.items() if n not in last or is_older(last[n], version)},
         near=near,
         last={name: f">={version}" for name, version in last.items()},
         is_near=_admits(near, taken),

@@ -63,8 +63,8 @@ def asks_of(request: Request, edges: Mapping[str, Sequence[str]]) -> dict[str, A
         requirement = requirement_of(line)
         specifiers.setdefault(canonical_name(requirement.name), []).append(requirement.specifier)
     return {
-        name: Asks(",".join(filter(None, map(str, several))), any(one.prereleases for one in several))
-        for name, several in specifiers.items()
+        name: Asks(",".join(filter(None, map(str, group))), any(specifier.prereleases for specifier in group))
+        for name, group in specifiers.items()
     }
 
 
@@ -77,23 +77,23 @@ def own_asks(request: Request) -> Mapping[str, Asks]:
 def find_newest(request: Request, releases: Releases) -> dict[str, str]:
     """Find the newest release of each package that a request asks for itself, within its own bounds and date, for its
     platform: whatever Python, glibc and CUDA it is for."""
-    asks, found = own_asks(request), dict[str, str]()
+    asks, newest = own_asks(request), dict[str, str]()
     holds = markers_of(request.platform, request.full_python).hold
     machines = [replace(request, python=f"3.{minor}", glibc="2.40") for minor in range(8, 15)]
     for line in request.effective:
         name = requirement_name(line)
-        if " @ " in line or name in found or not holds(line, frozenset()):
+        if " @ " in line or name in newest or not holds(line, frozenset()):
             continue
         for release in releases(name):
-            there = release.source or any(wheels_fit(release.wheels, machine) for machine in machines)
-            if there and _suits_any_python(release, request, name, asks.get(name)):
-                found[name] = release.version
+            installable = release.source or any(wheels_fit(release.wheels, machine) for machine in machines)
+            if installable and _suits_any_python(release, request, name, asks.get(name)):
+                newest[name] = release.version
                 break
-    return found
+    return newest
 
 
 def has_pre_release(packages: Iterable[Found], pinned: Mapping[str, str]) -> bool:
-    """Say whether a solution has a pre-release that wasn't in the old lock."""
+    """Return whether a solution has a pre-release that wasn't in the old lock."""
     return any(_is_pre_release(package, pinned) for package in packages)
 
 
@@ -140,7 +140,7 @@ def fitting_releases(name: str, request: Request, releases: Releases) -> Iterato
     """Yield the final releases that the spec admits and that fit the target, newest first, without local parts."""
     alone = own_asks(request).get(name)
     fitting = (release for release in releases(name) if suits_target(release, request, name, alone))
-    return _public(one for one in fitting if not is_skipped(one, request, name))
+    return _public(candidate for candidate in fitting if not is_skipped(candidate, request, name))
 
 
 @lru_cache(maxsize=1 << 10)
@@ -181,16 +181,16 @@ _FEATURES = 3
 
 
 def is_behind(release: Release, than: Release, name: str, page: Iterable[Release]) -> bool:
-    """Say whether a release is a year behind another one, or, of a framework, three feature releases of its `page`.
+    """Return whether a release is a year behind another one, or, of a framework, three feature releases of its `page`.
     Where a page says no times, it isn't by time."""
-    own, there = version_of(release.version), version_of(than.version)
-    if own is None or there is None or own >= there:
+    own, newer = version_of(release.version), version_of(than.version)
+    if own is None or newer is None or own >= newer:
         return False
     first, last = moment_of(release.uploaded), moment_of(than.uploaded)
     if first and last and (last - first).days >= _YEAR:
         return True
-    between = (version for one in page if (version := version_of(one.version)) and own < version <= there)
-    features = {(one.epoch, *one.release[:2]) for one in between} - {(own.epoch, *own.release[:2])}
+    between = (version for candidate in page if (version := version_of(candidate.version)) and own < version <= newer)
+    features = {(version.epoch, *version.release[:2]) for version in between} - {(own.epoch, *own.release[:2])}
     return name in LEADING and len(features) >= _FEATURES
 
 
@@ -217,7 +217,7 @@ def newer(package: Found, request: Request, releases: Releases) -> tuple[str, ..
 
 
 def is_sole(package: Found, request: Request, releases: Releases) -> bool:
-    """Say whether no other release of a package that the spec admits installs on the target."""
+    """Return whether no other release of a package that the spec admits installs on the target."""
     asks, taken = own_asks(request).get(package.name), version_of(package.version or "")
     return not any(
         version_of(release.version) != taken and suits_target(release, request, package.name, asks)
@@ -226,13 +226,13 @@ def is_sole(package: Found, request: Request, releases: Releases) -> bool:
 
 
 def is_skipped(release: Release, request: Request, name: str) -> bool:
-    """Say whether a release has wheels, none of which fits, and may not be built."""
+    """Return whether a release has wheels, none of which fits, and may not be built."""
     fits = not release.unsuited and wheels_fit(release.wheels, request)
     return bool(release.wheels) and name not in request.allow_source and not fits
 
 
 def suits_target(release: Release, request: Request, name: str, asks: Asks | None) -> bool:
-    """Say whether a final release suits this target's Python, date and requirements."""
+    """Return whether a final release suits this target's Python, date and requirements."""
     takes = takes_python(release.requires_python or "", request.full_python)
     return takes and _suits_any_python(release, request, name, asks)
 
@@ -254,8 +254,8 @@ def needed_glibc(wheels: Sequence[str], request: Request) -> str | None:
     """Find the oldest glibc, newer than a target's, with which one of some wheels fits; None where none does."""
     own = int((request.glibc or "2.28").split(".")[1])
     minors = {int(minor) for file in wheels for minor in _MANYLINUX.findall(file)}
-    floors = (f"2.{minor}" for minor in sorted(minors) if minor > own)
-    return next((glibc for glibc in floors if wheels_fit(wheels, replace(request, glibc=glibc))), None)
+    versions = (f"2.{minor}" for minor in sorted(minors) if minor > own)
+    return next((glibc for glibc in versions if wheels_fit(wheels, replace(request, glibc=glibc))), None)
 
 
 def needed_python(wheels: Sequence[str], request: Request) -> str | None:
@@ -274,8 +274,8 @@ def newer_glibc(names: Iterable[str], request: Request, releases: Releases) -> I
     for name in sorted(names):
         for release in releases(name):
             if suits_target(release, request, name, alone.get(name)) and is_skipped(release, request, name):
-                if floor := needed_glibc(release.wheels, request):
-                    yield Way(glibc=floor, note=f"{name} {release.version} has wheels for glibc {floor} and later")
+                if glibc := needed_glibc(release.wheels, request):
+                    yield Way(glibc=glibc, note=f"{name} {release.version} has wheels for glibc {glibc} and later")
                 break
 
 
@@ -285,18 +285,20 @@ def first_day(conflict: Conflict, request: Request, releases_of: Callable[[Reque
     if not request.exclude_newer:
         return
     lacking: dict[str, list[SpecifierSet]] = {}
-    for one in conflict.of("no-release", "only"):
-        bound = one.versions if one.kind == "no-release" else ""
-        lacking.setdefault(one.package, []).append(range_of(bound))
+    for clause in conflict.of("no-release", "only"):
+        bound = clause.versions if clause.kind == "no-release" else ""
+        lacking.setdefault(clause.package, []).append(range_of(bound))
     alone, timeless = own_asks(request), replace(request, exclude_newer=None)
     releases = releases_of(timeless)
     first: list[tuple[str, str, str]] = []
     for name in sorted(lacking.keys() - dict(request.exempt).keys()):
         suited = [release for release in releases(name) if suits_target(release, timeless, name, alone.get(name))]
-        fitting = [one for one in suited if not is_skipped(one, timeless, name)]
+        fitting = [release for release in suited if not is_skipped(release, timeless, name)]
         # what asks for a release that is gone may have a newer release itself, which asks for one that isn't
-        meant = [one for one in fitting if any(one.version in bounds for bounds in lacking[name])] or fitting
-        first += sorted((one.uploaded, name, one.version) for one in meant if one.uploaded)[:1]
+        meant = [
+            release for release in fitting if any(release.version in bounds for bounds in lacking[name])
+        ] or fitting
+        first += sorted((release.uploaded, name, release.version) for release in meant if release.uploaded)[:1]
     uploaded, name, version = max(first, default=("", "", ""))
     if uploaded[:19] >= request.exclude_newer[:19]:
         day = date.fromisoformat(uploaded[:10])
@@ -306,7 +308,7 @@ def first_day(conflict: Conflict, request: Request, releases_of: Callable[[Reque
 
 
 def wheels_fit(wheels: Iterable[str], request: Request) -> bool:
-    """Say whether one of these wheels fits a target."""
+    """Return whether one of these wheels fits a target."""
     return any(wheel_fits(file, request.platform, request.python, request.glibc) for file in wheels)
 
 

@@ -65,10 +65,10 @@ def notes_of(
 ) -> Iterator[Finding]:
     """Yield what there is to say of solutions' files. `hashed` lists the URLs of files whose pages say no sha256."""
     groups = {solution.answer.request: solution.targets for solution in solutions}
-    found = {solution.answer.request: solution.answer.packages for solution in solutions}
-    yield from variant_notes(found, groups)
-    yield from missing_dates(found, groups, releases)
-    yield from _yanked_files(found, groups, releases)
+    packages = {solution.answer.request: solution.answer.packages for solution in solutions}
+    yield from variant_notes(packages, groups)
+    yield from missing_dates(packages, groups, releases)
+    yield from _yanked_files(packages, groups, releases)
     yield from own_hashes(hashed)
     yield from merge_targets(_inert_sources(solutions, static))
 
@@ -76,27 +76,27 @@ def notes_of(
 def _inert_sources(solutions: Iterable[Solution], static: StaticReader) -> Iterator[Finding]:
     """Name the sources that need no permission, but for those that the old lock had: they were told then."""
     for solution in solutions:
-        found = {package.name: package for package in solution.answer.packages}
+        packages = {package.name: package for package in solution.answer.packages}
         for pin in solution.pins:
             if not pin.is_inert or solution.pinned.get(pin.name) == pin.version:
                 continue
-            file = file_to_install(found[pin.name], solution.answer.request)
+            file = file_to_install(packages[pin.name], solution.answer.request)
             why = static.read(file, pin.name, pin.version).inert if file else ""
-            said = f"{pin.name} {pin.version} is built from source without allow-source: {why}"
-            yield Finding("info", "source-inert", said, targets=solution.targets, package=pin.name)
+            message = f"{pin.name} {pin.version} is built from source without allow-source: {why}"
+            yield Finding("info", "source-inert", message, targets=solution.targets, package=pin.name)
 
 
 def moved_beside(before: Mapping[str, str], after: Mapping[str, str], names: Collection[str]) -> str:
     """List for the end of a sentence what else differs between two solutions than packages that are `names`."""
-    others = [
+    changes = [
         f"{name} {after[name]} for {before[name]}"
         for name in sorted(before.keys() & after.keys() - {*names})
         if after[name] != before[name]
     ]
-    others += [f"{name} {after[name]} besides" for name in sorted(after.keys() - before.keys() - {*names})]
-    others += [f"no {name}" for name in sorted(before.keys() - after.keys() - {*names})]
-    more = [f"{len(others) - _LISTED} more that differ"] if others[_LISTED:] else []
-    return f"; with {', '.join((*others[:_LISTED], *more))}" if others else ""
+    changes += [f"{name} {after[name]} besides" for name in sorted(after.keys() - before.keys() - {*names})]
+    changes += [f"no {name}" for name in sorted(before.keys() - after.keys() - {*names})]
+    more = [f"{len(changes) - _LISTED} more that differ"] if changes[_LISTED:] else []
+    return f"; with {', '.join((*changes[:_LISTED], *more))}" if changes else ""
 
 
 def _yanked_files(
@@ -105,19 +105,19 @@ def _yanked_files(
     releases: Callable[[Request], Releases],
 ) -> Iterator[Finding]:
     """Warn of files that their publisher yanked, with the reason where the page has one."""
-    found = []
+    warnings = []
     for request, packages in solutions.items():
         for package in packages:
             file = file_to_install(package, request) if any(file.yanked for file in package.files) else None
             if file is None or not file.yanked:
                 continue
             version = str(version_of(package.version or ""))
-            same = (one for one in releases(request)(package.name) if one.version == version)
-            reason = next((one.why_yanked for one in same), "")
+            same = (release for release in releases(request)(package.name) if release.version == version)
+            reason = next((release.why_yanked for release in same), "")
             why = printable(reason.strip()) or "its index gives no reason"
             message = f"{package.name} {package.version} is yanked: {why}"
-            found.append(Finding("warning", "yanked", message, targets=groups[request], package=package.name))
-    yield from merge_targets(found, every=[name for names in groups.values() for name in names])
+            warnings.append(Finding("warning", "yanked", message, targets=groups[request], package=package.name))
+    yield from merge_targets(warnings, every=[name for names in groups.values() for name in names])
 
 
 def rejected_findings(
@@ -140,14 +140,14 @@ def downgrades(
     """Tell each package that is older than in the `last` lock, local parts aside, which name a CUDA, and the
     requirement that refuses what was there."""
     for name in sorted(last.keys() & now.keys()):
-        had = last[name].partition("+")[0]
-        if is_older(now[name], had):
+        old = last[name].partition("+")[0]
+        if is_older(now[name], old):
             refusing = (
                 f"{asker} {now[asker]} requires {line}"
                 for asker, lines in edges.items()
                 for line in lines
                 if requirement_name(line) == name
-                and not published_requirement(line).specifier.contains(had, prereleases=True)
+                and not published_requirement(line).specifier.contains(old, prereleases=True)
             )
-            why = next(refusing, f"what {had} requires doesn't go with the rest")
-            yield Finding("warning", "downgrade", f"{name} goes back from {had} to {now[name]}: {why}", package=name)
+            why = next(refusing, f"what {old} requires doesn't go with the rest")
+            yield Finding("warning", "downgrade", f"{name} goes back from {old} to {now[name]}: {why}", package=name)

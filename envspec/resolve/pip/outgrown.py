@@ -38,8 +38,8 @@ class Outgrown(Struct, frozen=True):
     def reason(self, request: Request) -> str:
         """Say what the newer release wants that the target hasn't."""
         if not self.cause.torch:
-            one = Behind(self.name, self.taken, self.newer, far=True, cause=self.cause)
-            return reason_of([one], request, self.cause.glibc)
+            behind = Behind(self.name, self.taken, self.newer, far=True, cause=self.cause)
+            return reason_of([behind], request, self.cause.glibc)
         cuda = f"CUDA {request.cuda}" if request.cuda else "the CPU"
         if self.own is None:
             return f"it goes with torch {self.cause.torch}, and the target's for {cuda} is none"
@@ -50,9 +50,9 @@ def find_outgrown(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) 
     """Find them in an answer. Of one for which releases were given up already, the rules judge what it went back to.
     Versions that are `shared` with another target were that one's to choose."""
     own = case.taken.get("torch")
-    locked = {one.name: one.version for one in case.packages}
+    locked = {package.name: package.version for package in case.packages}
     for name in () if case.request.own else case.order:
-        newer = [one for one in case.fitting[name] if is_older(case.taken[name], one.version)]
+        newer = [release for release in case.fitting[name] if is_older(case.taken[name], release.version)]
         if (
             not newer
             or case.stays(name)
@@ -75,7 +75,7 @@ def find_outgrown(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) 
 
 
 def names_torch(requires: Iterable[str], torch: str | None) -> bool:
-    """Say whether requirements name a release of torch: by a pin, or a bound that refuses the next minor."""
+    """Return whether requirements name a release of torch: by a pin, or a bound that refuses the next minor."""
     if torch is None:
         return False
     own = Version(torch.partition("+")[0])
@@ -91,18 +91,20 @@ def refuse_outgrown(candidates: Iterable[Outgrown], request: Request, label: str
     """Raise Retreated for packages that went back, but for those that the spec accepts. `label` names the targets."""
     lost = [outgrown for outgrown in candidates if not request.accepts("retreat", outgrown.name)]
     if lost:
-        said = [
-            f"{one.name} {one.newer}: {one.reason(request)}; {one.taken} "
-            + ("names none of it" if one.leads else "leads to no torch")
-            for one in lost
+        reasons = [
+            f"{package.name} {package.newer}: {package.reason(request)}; {package.taken} "
+            + ("names none of it" if package.leads else "leads to no torch")
+            for package in lost
         ]
-        bounds = tuple(f"{one.name}<={one.taken}" for one in lost)
+        bounds = tuple(f"{package.name}<={package.taken}" for package in lost)
         older = Way(bounds=bounds) if lost[1:] else Way(line=bounds[0])
         first = lost[0]
         newer = [Way(cuda=cuda) for cuda in _other_cudas(first, request)]
         newer += [Way(python=python) for python in newer_pythons(request.python)]
         ways = [*([Way(glibc=first.cause.glibc)] if first.cause.glibc else newer), older]
-        raise Retreated(f"{label}: {'; '.join(said)}", ways, {one.name: "retreat" for one in lost}, ("torch",))
+        raise Retreated(
+            f"{label}: {'; '.join(reasons)}", ways, {package.name: "retreat" for package in lost}, ("torch",)
+        )
 
 
 def _other_cudas(lost: Outgrown, request: Request) -> list[str]:
@@ -110,8 +112,8 @@ def _other_cudas(lost: Outgrown, request: Request) -> list[str]:
     is an older torch, newer ones with a build of the target's own come before them."""
 
     def cudas_of(torch: str | None) -> Sequence[str]:
-        found = torch_builds.lockable_cudas(request.platform, torch, request.python) if torch and request.cuda else ()
-        return [one for one in found if one != request.cuda]
+        cudas = torch_builds.lockable_cudas(request.platform, torch, request.python) if torch and request.cuda else ()
+        return [cuda for cuda in cudas if cuda != request.cuda]
 
-    own = [one for one in cudas_of(lost.own) if torch_builds.order(one) > torch_builds.order(str(request.cuda))]
+    own = [cuda for cuda in cudas_of(lost.own) if torch_builds.order(cuda) > torch_builds.order(str(request.cuda))]
     return list(dict.fromkeys((*own, *cudas_of(lost.cause.torch)[:2])))

@@ -74,8 +74,8 @@ def _alike(packages: Sequence[Found], edges: Mapping[str, tuple[str, ...]], corr
     bounded = {row.bounded: row.requirement for row in rows if row.kind != "requirement"}
     for name, lines in edges.items():
         for line in lines:
-            asked = bounded.get(requirement_name(line))
-            if asked and implies((str(published_requirement(line).specifier),), asked):
+            required = bounded.get(requirement_name(line))
+            if required and implies((str(published_requirement(line).specifier),), required):
                 yield name
 
 
@@ -196,14 +196,14 @@ def variant_notes(
     answers: Mapping[Request, Sequence[Found]], groups: Mapping[Request, tuple[str, ...]]
 ) -> Iterator[Finding]:
     """Yield one note for each package of which one GPU of a target would get another variant than all together."""
-    told: dict[str, list[str]] = {}
-    for request, found in answers.items():
-        for package in found:
+    notes: dict[str, list[str]] = {}
+    for request, packages in answers.items():
+        for package in packages:
             file = file_to_install(package, request)
             chosen = file.variant if file else None
-            others = [f"sm_{one.replace('.', '')} alone {label}" for one, label in chosen.alone] if chosen else []
+            alone = [f"sm_{gpu.replace('.', '')} alone {label}" for gpu, label in chosen.alone] if chosen else []
             if chosen and any(label != chosen.label for _, label in chosen.alone):
-                said = f"{package.name} {package.version} is the variant {chosen.label}, which serves all of its GPUs"
-                told.setdefault(f"{said}; {', '.join(others)}", []).extend(groups[request])
-    for said, names in told.items():
-        yield Finding("info", "variant-for-all-gpus", said, targets=tuple(names))
+                text = f"{package.name} {package.version} is the variant {chosen.label}, which serves all of its GPUs"
+                notes.setdefault(f"{text}; {', '.join(alone)}", []).extend(groups[request])
+    for text, names in notes.items():
+        yield Finding("info", "variant-for-all-gpus", text, targets=tuple(names))

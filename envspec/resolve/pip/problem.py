@@ -79,16 +79,16 @@ class Retreat(Struct, frozen=True):
     def message(self, request: Request) -> str:
         """Say why the release isn't an answer, and what an older one would be."""
         older = self.older if self.refuses else self.taken
-        said = f", and {older} says nothing of it" if older else ""
-        return f"{self.name} {self.why(request)}{said}"
+        note = f", and {older} says nothing of it" if older else ""
+        return f"{self.name} {self.why(request)}{note}"
 
 
 def refusal(release: Release, request: Request) -> str:
     """Say that a release refuses a target's Python: the very build's, where it takes others of that minor version."""
-    said = release.requires_python or ""
-    some = any(takes_python(said, one) for one in releases_of(request.python, None))
+    requires = release.requires_python or ""
+    some = any(takes_python(requires, build) for build in releases_of(request.python, None))
     python = request.full_python if some else request.python
-    return f"{release.version} doesn't take Python {python} (Requires-Python {said})"
+    return f"{release.version} doesn't take Python {python} (Requires-Python {requires})"
 
 
 class Bound(Struct, frozen=True):

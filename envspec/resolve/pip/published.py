@@ -60,7 +60,7 @@ class Published(Struct, frozen=True, eq=False):
         from_facts = index.variant is not None
         # what envspec bounds for the target's sake the spec admits
         bounds = (line for line in request.constraints if line not in {*request.own, *index.constraints})
-        asked = replace(request, constraints=tuple(bounds), own=(), final=())
+        of_spec = replace(request, constraints=tuple(bounds), own=(), final=())
 
         def releases(name: str) -> Sequence[Release]:
             return held_releases(request, index, name) if from_facts and name in FAMILY else of(name)
@@ -68,8 +68,8 @@ class Published(Struct, frozen=True, eq=False):
         @cache
         def page_within_spec(name: str) -> Sequence[Release]:
             if name == "torch" and (from_facts or index.constraints):
-                return all_releases(asked)
-            return admitted_releases(name, asked, of)
+                return all_releases(of_spec)
+            return admitted_releases(name, of_spec, of)
 
         return RequestPages(releases, page_within_spec, cache(partial(self._requires, request, index)))
 
@@ -88,7 +88,7 @@ class Published(Struct, frozen=True, eq=False):
                 corrected, _ = complete_metadata((metadata, None), request)
                 more = request.corrections.bounds(name, version, metadata.requires_dist)
                 holds = markers_of(request.platform, request.full_python).hold
-                return (*active_lines(request, {name: corrected})[name], *(one for one in more if holds(one)))
+                return (*active_lines(request, {name: corrected})[name], *(line for line in more if holds(line)))
         return ()
 
     def _metadata(self, request: Request, index: TorchIndex, name: str, version: str) -> Metadata | None:
@@ -98,11 +98,11 @@ class Published(Struct, frozen=True, eq=False):
             file = held_files(request, index, name).get(version)
             return parse_metadata(wheels.metadata_text(file).decode()) if file else None
         key = cache_key("release", self.indexes.root(request, name), name, version)
-        if kept := self.wheels.cache.get(key):
-            return kept
+        if cached := self.wheels.cache.get(key):
+            return cached
         with suppress(OutsideError):
-            if found := self.indexes.wheel(request, name, version):
-                metadata = self.wheels.recall(found) or self.wheels.read(found)
+            if wheel := self.indexes.wheel(request, name, version):
+                metadata = self.wheels.recall(wheel) or self.wheels.read(wheel)
                 self.wheels.cache.put(key, metadata)
                 return metadata
         return None

@@ -105,7 +105,7 @@ class Request(RecordWithNotes, frozen=True, eq=False):
     direct: tuple[str, ...] = ()
 
     def accepts(self, code: str, name: str) -> bool:
-        """Say whether the spec accepts a finding on a package."""
+        """Return whether the spec accepts a finding on a package."""
         return code in self.accepted or f"{code}:{name}" in self.accepted
 
     @property
@@ -208,7 +208,7 @@ def request_for(
     spec's own, are other builds than those whose METADATA is known to lack something."""
     names = {name for name, _ in provided}
     sources = {name: index for name, index in spec.sources.items() if index != PUBLIC}
-    others = {*names, *sources}
+    uncorrected = {*names, *sources}
     overrides = tuple(requirement for requirement, _ in target.overrides)
     return Request(
         platform=target.platform,
@@ -224,7 +224,7 @@ def request_for(
         exempt=exempt,
         provided=provided,
         metadata=target.metadata,
-        corrections=corrections.without(others).besides(map(requirement_name, overrides)),
+        corrections=corrections.without(uncorrected).besides(map(requirement_name, overrides)),
         overrides=overrides,
         find_links=target.find_links,
         accepted=tuple(code for code, _ in target.accept if code.startswith(("requires-python", "retreat"))),
@@ -246,7 +246,7 @@ def group(requests: Mapping[str, Request]) -> dict[Request, tuple[str, ...]]:
     groups: dict[Request, list[str]] = {}
     for name in sorted(requests):
         groups.setdefault(requests[name], []).append(name)
-    ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[1]))
+    ordered = sorted(groups.items(), key=lambda row: (-len(row[1]), row[1]))
     return {request: tuple(names) for request, names in ordered}
 
 
@@ -257,12 +257,12 @@ def group(requests: Mapping[str, Request]) -> dict[Request, tuple[str, ...]]:
 
 def provided_packages(pins: Iterable[Pin]) -> tuple[tuple[str, str], ...]:
     """List the packages that a target's conda pins provide. One whose version isn't PEP 440 provides nothing."""
-    found = {}
+    versions = {}
     for pin in pins:
         version = _pep440(pin.version)
         if pin.kind == "conda" and version is not None:
-            found.update(dict.fromkeys(pin.provides, version))
-    return tuple(sorted(found.items()))
+            versions.update(dict.fromkeys(pin.provides, version))
+    return tuple(sorted(versions.items()))
 
 
 OTHER_BASE = "if another base will do, take that"
@@ -291,10 +291,10 @@ def refuse_conflicts(label: str, request: Request) -> None:
                 ways = (*loose, Way(replaced=(requirement_name(text),)))
                 case = of_target(request.platform, request.python, request.cuda, (), None, request.glibc or "0")
                 is_torch = requirement_name(text) == "torch"
-                others = other_images(case, None, version, request.effective) if is_torch else None
-                hint = others or OTHER_BASE
-            said = f"{label}: [pip] asks for {redact(text)}, but {whose} {requirement.name} {version}"
-            error = Unsatisfiable(said, hint=hint)
+                images = other_images(case, None, version, request.effective) if is_torch else None
+                hint = images or OTHER_BASE
+            message = f"{label}: [pip] asks for {redact(text)}, but {whose} {requirement.name} {version}"
+            error = Unsatisfiable(message, hint=hint)
             error.ways = ways
             raise error.with_packages(requirement_name(text))
 
@@ -319,10 +319,10 @@ def explain_conflict(conflict: Unsatisfiable, request: Request) -> Unsatisfiable
 
 def _ways_to_python(conflict: Conflict, request: Request) -> tuple[Way, ...]:
     """Name the Pythons that a conflict's own lower bounds leave of those that the machine may bring."""
-    floors = [one for one in request.any_python if f">={one}" in conflict.bounds_on("python")]
-    if not floors:
+    lower_bounds = [python for python in request.any_python if f">={python}" in conflict.bounds_on("python")]
+    if not lower_bounds:
         return ()
-    bound = range_between(floors[-1], request.any_python[-1])
+    bound = range_between(lower_bounds[-1], request.any_python[-1])
     return (Way(python=request.python, python_range=bound),)
 
 

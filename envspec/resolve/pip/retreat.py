@@ -47,15 +47,15 @@ NEWEST_MINOR = 14
 
 
 def names_python(release: Release, request: Request) -> bool:
-    """Say whether a release names a target's Python ("3.13"): by a wheel for exactly that, or by a bound in
+    """Return whether a release names a target's Python ("3.13"): by a wheel for exactly that, or by a bound in
     Requires-Python that admits it and refuses the next one."""
     tag = f"cp{request.python.replace('.', '')}"
     for file in release.wheels:
         interpreter, abi, _ = file.removesuffix(".whl").rsplit("-", 3)[1:]
-        if tag in interpreter.split(".") and any(one.startswith(tag) for one in abi.split(".")):
+        if tag in interpreter.split(".") and any(name.startswith(tag) for name in abi.split(".")):
             return True
-    said = release.requires_python or ""
-    return takes_python(said, request.full_python) and not takes_python(said, _next(request.python))
+    requires = release.requires_python or ""
+    return takes_python(requires, request.full_python) and not takes_python(requires, _next(request.python))
 
 
 def suspects(packages: Iterable[Found], request: Request, releases: Releases) -> tuple[Found, ...]:
@@ -69,7 +69,7 @@ def retreats(
     """Find the packages of a solution of which it has a release that refuses the target's Python, or one that is older
     than a release with wheels for older Pythons alone, which all requirements admit. What the spec accepts is left out.
     """
-    return tuple(one for package in packages for one in _of(package, request, asks, releases))
+    return tuple(retreat for package in packages for retreat in _of(package, request, asks, releases))
 
 
 def newest_releases(request: Request, releases: Releases) -> tuple[Found, ...]:
@@ -77,9 +77,9 @@ def newest_releases(request: Request, releases: Releases) -> tuple[Found, ...]:
     Requires-Python; each alone, as the pages have them."""
     asks, provided = own_asks(request), dict(request.provided)
     holds = markers_of(request.platform, request.full_python).hold
-    asked = {requirement_name(line) for line in request.effective if " @ " not in line and holds(line, frozenset())}
-    found = []
-    for name in sorted(asked - {*provided}):
+    names = {requirement_name(line) for line in request.effective if " @ " not in line and holds(line, frozenset())}
+    packages = []
+    for name in sorted(names - {*provided}):
         for release in releases(name):
             if not _is_capped(release.requires_python or "", request):
                 if suits_target(release, request, name, asks.get(name)) and (
@@ -87,15 +87,15 @@ def newest_releases(request: Request, releases: Releases) -> tuple[Found, ...]:
                 ):
                     break
             elif suits_target(replace(release, requires_python=None), request, name, asks.get(name)):
-                found.append(Found(name, release.version, (FoundFile("", release.version, None),)))
+                packages.append(Found(name, release.version, (FoundFile("", release.version, None),)))
                 break
-    return tuple(found)
+    return tuple(packages)
 
 
 def _is_capped(requires: str, request: Request) -> bool:
-    """Say whether a Requires-Python refuses a target's Python for being too new."""
+    """Return whether a Requires-Python refuses a target's Python for being too new."""
     return not takes_python(requires, request.full_python) and any(
-        takes_python(requires, one.full_python) for one in _older(request)
+        takes_python(requires, older.full_python) for older in _older(request)
     )
 
 
@@ -103,7 +103,7 @@ def _of(package: Found, request: Request, asks: Mapping[str, Asks], releases: Re
     if not package.files or not package.version or request.accepts(CODE, package.name):
         return
     page = releases(package.name)
-    own = next((one for one in page if one.version == package.version), None)
+    own = next((candidate for candidate in page if candidate.version == package.version), None)
     if own is None:
         return
     if not takes_python(own.requires_python or "", request.full_python):
@@ -113,9 +113,9 @@ def _of(package: Found, request: Request, asks: Mapping[str, Asks], releases: Re
     else:
         release = _for_older_pythons(package, page, request, asks.get(package.name))
     if release is not None:
-        one = _retreat(package, release, page, request, asks.get(package.name))
-        if not request.accepts(one.code, package.name):
-            yield one
+        retreat = _retreat(package, release, page, request, asks.get(package.name))
+        if not request.accepts(retreat.code, package.name):
+            yield retreat
 
 
 def _for_older_pythons(package: Found, page: Sequence[Release], request: Request, asks: Asks | None) -> Release | None:
@@ -125,7 +125,7 @@ def _for_older_pythons(package: Found, page: Sequence[Release], request: Request
             not release.unsuited
             and suits_target(release, request, package.name, asks)
             and is_skipped(release, request, package.name)
-            and any(wheels_fit(release.wheels, one) for one in _older(request))
+            and any(wheels_fit(release.wheels, older) for older in _older(request))
         ):
             return release
     return None
@@ -135,14 +135,14 @@ def _retreat(package: Found, release: Release, page: Sequence[Release], request:
     newest = version_of(release.version)
     assert newest is not None
     older = [
-        one
-        for one in page
-        if (version := version_of(one.version)) is not None
+        candidate
+        for candidate in page
+        if (version := version_of(candidate.version)) is not None
         and version < newest
-        and suits_target(one, request, package.name, asks)
-        and not is_skipped(one, request, package.name)
+        and suits_target(candidate, request, package.name, asks)
+        and not is_skipped(candidate, request, package.name)
     ]
-    named = next((one.version for one in older if names_python(one, request)), None)
+    named = next((candidate.version for candidate in older if names_python(candidate, request)), None)
     return Retreat(package.name, str(package.version), release, named, older[0].version if older else None)
 
 
@@ -179,10 +179,10 @@ def caps(problem: Problem, releases: Releases) -> tuple[Bound, ...]:
     """Give the bounds of what the spec asks for whose newest release the target's Python is too new for: uv takes no
     notice of that. Raises Retreated where no release names the Python."""
     request = problem.question
-    several = retreats(newest_releases(request, releases), request, own_asks(request), releases)
-    if lost := [one for one in several if one.named is None]:
+    capped = retreats(newest_releases(request, releases), request, own_asks(request), releases)
+    if lost := [retreat for retreat in capped if retreat.named is None]:
         refuse_retreats(lost, request, problem.label, releases)
-    return bounds_of(several, problem.request)
+    return bounds_of(capped, problem.request)
 
 
 def review_python(
@@ -199,15 +199,15 @@ def review_python(
         return ()
     answer = resolution()
     # of one whose source uv has seen already something else stands in the release's way
-    several = [
+    unnamed = [
         retreat
         for retreat in retreats(unsure, request, answer.asks, releases)
         if not (retreat.may_be_built and retreat.name in request.unfit)
     ]
-    if lost := [one for one in several if not one.may_be_built and one.named is None]:
+    if lost := [capped for capped in unnamed if not capped.may_be_built and capped.named is None]:
         refuse_retreats(lost, request, problem.label, releases)
-    names = [bound.package for bound in before] + [one.name for one in several if not one.may_be_built]
-    return bounds_of(several, problem.request, versions_above(names, packages, answer.edges))
+    names = [bound.package for bound in before] + [capped.name for capped in unnamed if not capped.may_be_built]
+    return bounds_of(unnamed, problem.request, versions_above(names, packages, answer.edges))
 
 
 def refuse_bounds_of_python(problem: Problem, releases: Releases) -> None:
@@ -220,18 +220,18 @@ def versions_above(
     names: Iterable[str], packages: Iterable[Found], edges: Mapping[str, Sequence[str]]
 ) -> dict[str, str]:
     """Give the versions of what leads to packages of a solution."""
-    asked = {name: {requirement_name(line) for line in lines} for name, lines in edges.items()}
+    required = {name: {requirement_name(line) for line in lines} for name, lines in edges.items()}
     leading, waiting = set[str](), [*names]
     while waiting:
         name = waiting.pop()
-        more = {one for one, asks in asked.items() if name in asks} - leading
+        more = {asker for asker, asks in required.items() if name in asks} - leading
         leading |= more
         waiting += more
     return {package.name: package.version for package in packages if package.name in leading and package.version}
 
 
 def went_back(before: Mapping[str, str], packages: Iterable[Found], request: Request, releases: Releases) -> bool:
-    """Say whether a package on the way to one that was bounded went back to a release that doesn't name the Python."""
+    """Return whether a package on the way to a bounded one went back to a release that doesn't name the Python."""
     for package in packages:
         version, former = version_of(package.version or ""), version_of(before.get(package.name, ""))
         if version is not None and former is not None and version < former:
@@ -260,7 +260,7 @@ class Retreated(Infeasible):
 
 def refuse_retreats(lost: Sequence[Retreat], request: Request, label: str, releases: Releases) -> NoReturn:
     """Raise Retreated for packages that have no answer on a target's Python. `label` names the targets."""
-    said = dict.fromkeys(retreat.message(request) for retreat in lost)
+    reasons = dict.fromkeys(retreat.message(request) for retreat in lost)
     ways = [way for retreat in lost for way in _ways(retreat, request, releases)]
     if len(lost) > 1:
         # what is to be done about each belongs together
@@ -272,7 +272,7 @@ def refuse_retreats(lost: Sequence[Retreat], request: Request, label: str, relea
             else []
         )
     raise Retreated(
-        f"{label}: {'; '.join(said)}", dict.fromkeys(ways), {retreat.name: retreat.code for retreat in lost}
+        f"{label}: {'; '.join(reasons)}", dict.fromkeys(ways), {retreat.name: retreat.code for retreat in lost}
     )
 
 
@@ -309,22 +309,22 @@ class LostExtra(Struct, frozen=True):
 
     def ways(self, request: Request) -> Iterator[Way]:
         for python in (request.python, *newer_pythons(request.python)):
-            there = replace(request, python=python)
-            if takes_python(self.release.requires_python or "", there.full_python) and (
-                not self.release.wheels or wheels_fit(self.release.wheels, there)
+            moved = replace(request, python=python)
+            if takes_python(self.release.requires_python or "", moved.full_python) and (
+                not self.release.wheels or wheels_fit(self.release.wheels, moved)
             ):
                 if python != request.python:
                     yield Way(python=python)
                 break
         if glibc := needed_glibc(self.release.wheels, request) or self.glibc:
             yield Way(glibc=glibc)
-        others = {extra for extra in published_requirement(self.line).extras if canonical_name(extra) != self.extra}
+        extras = {extra for extra in published_requirement(self.line).extras if canonical_name(extra) != self.extra}
         major = (request.cuda or "").partition(".")[0]
         own = extras_for(major, {self.extra}, self.offers) if major else None
-        if own and not own <= others:
-            line = with_extras(self.line, {*others, *own})
+        if own and not own <= extras:
+            line = with_extras(self.line, {*extras, *own})
             yield Way(line=line)
-        yield Way(line=with_extras(self.line, others), note=f"without the extra {self.extra}")
+        yield Way(line=with_extras(self.line, extras), note=f"without the extra {self.extra}")
 
 
 def lost_extras(
@@ -361,9 +361,9 @@ def lost_extras(
 def refuse_lost_extras(lost: Sequence[LostExtra], request: Request, label: str) -> None:
     """Raise Retreated for extras that are given up for the target's sake. `label` names the targets."""
     if lost:
-        said = "; ".join(lost_extra.message(request) for lost_extra in lost)
+        reasons = "; ".join(lost_extra.message(request) for lost_extra in lost)
         ways = dict.fromkeys(way for lost_extra in lost for way in lost_extra.ways(request))
-        raise Retreated(f"{label}: {said}", ways, {lost_extra.name: "retreat" for lost_extra in lost})
+        raise Retreated(f"{label}: {reasons}", ways, {lost_extra.name: "retreat" for lost_extra in lost})
 
 
 def _ways(retreat: Retreat, request: Request, releases: Releases) -> Iterator[Way]:
@@ -373,8 +373,8 @@ def _ways(retreat: Retreat, request: Request, releases: Releases) -> Iterator[Wa
         for release in newer_than(page, version_of(retreat.release.version))
         if suits_target(release, request, retreat.name, None) and not is_skipped(release, request, retreat.name)
     ]
-    asked = retreat.name in {requirement_name(line) for line in request.requirements}
-    if lifting and asked:
+    is_required = retreat.name in {requirement_name(line) for line in request.requirements}
+    if lifting and is_required:
         yield Way(line=f"{retreat.name}=={lifting[-1].version}", note="the bounds leave it out")
     elif lifting:
         # what leads to it can be had beside another release too
@@ -393,13 +393,13 @@ def _ways(retreat: Retreat, request: Request, releases: Releases) -> Iterator[Wa
 def _older(request: Request) -> Iterator[Request]:
     """Give the request for each older Python, the newest first."""
     major, minor = request.python.split(".")[:2]
-    return (replace(request, python=f"{major}.{one}") for one in range(int(minor) - 1, _OLDEST_MINOR - 1, -1))
+    return (replace(request, python=f"{major}.{number}") for number in range(int(minor) - 1, _OLDEST_MINOR - 1, -1))
 
 
 def newer_pythons(python: str) -> tuple[str, ...]:
     """List the Pythons after a target's, up to the newest that envspec knows: newer releases may take them alone."""
     major, minor = python.split(".")[:2]
-    return tuple(f"{major}.{one}" for one in range(int(minor) + 1, NEWEST_MINOR + 1))
+    return tuple(f"{major}.{number}" for number in range(int(minor) + 1, NEWEST_MINOR + 1))
 
 
 def _next(python: str) -> str:

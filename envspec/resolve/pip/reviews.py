@@ -44,10 +44,10 @@ def _python(answer: Answer) -> tuple[Bound, ...]:
 
 def _pre_releases(answer: Answer) -> Iterator[Bound]:
     """Leave out pre-releases that nothing asks for."""
-    problem, found = answer.problem, answer.packages
-    if has_pre_release(found, problem.pinned):
-        asks, versions = answer.resolution.asks, {one.name: one.version for one in found}
-        for name in stray_pre_releases(found, problem.request, asks, problem.pinned, answer.releases):
+    problem, packages = answer.problem, answer.packages
+    if has_pre_release(packages, problem.pinned):
+        asks, versions = answer.resolution.asks, {package.name: package.version for package in packages}
+        for name in stray_pre_releases(packages, problem.request, asks, problem.pinned, answer.releases):
             yield Bound(name, "final", why=f"{versions[name]} is a pre-release, which nothing asks for")
 
 
@@ -70,7 +70,7 @@ def _neighbour(problem: Problem, error: EnvspecError) -> Iterator[Bound]:
         return
     with suppress(ValueError):
         address = parse_address(stray.url)
-        if any(replace(one, revision=None).has_beside(address) for one in addresses_of((request,))):
+        if any(replace(repository, revision=None).has_beside(address) for repository in addresses_of((request,))):
             yield Bound(f"{stray.name} @ {stray.url}", "requirement")
 
 

@@ -137,7 +137,7 @@ def publishers(resolver: PipResolver, pins: Iterable[Pin]) -> tuple[dict[Pin, Pu
     """
     store = ProvenanceStore(resolver.cache, resolver.pages.fetcher)
     places = resolver.inspector.places
-    wanted = [
+    questions = [
         (pin, file.provenance, file.sha256)
         for pin in pins
         if (file := places.file(pin)) is not None
@@ -158,7 +158,7 @@ def publishers(resolver: PipResolver, pins: Iterable[Pin]) -> tuple[dict[Pin, Pu
         return Publisher(**claimed) if claimed else None
 
     with Pool(_AT_ONCE) as pool:
-        found = list(pool.map(lambda one: ask(one[1], one[2]), wanted))
+        answers = list(pool.map(lambda question: ask(question[1], question[2]), questions))
     message = "the lock names no publishers that weren't known before"
-    notes = tuple(Finding("info", "publisher-not-asked", f"{message}: {one}") for one in failed[:1])
-    return {pin: publisher for (pin, _, _), publisher in zip(wanted, found, strict=True) if publisher}, notes
+    notes = tuple(Finding("info", "publisher-not-asked", f"{message}: {failure}") for failure in failed[:1])
+    return {pin: publisher for (pin, _, _), publisher in zip(questions, answers, strict=True) if publisher}, notes

@@ -36,10 +36,10 @@ def after(
     """Give the preferences of a target that is solved after another one, by index of torch's: its own, else what that
     one found. `localised`, the torch family's have the names that the index has: uv then takes a release at once, and
     doesn't go back to it from the newest, one by one."""
-    there = Preferences(versions_of(begun.packages), commits_of(begun.packages, begun.request))
+    begun_pins = Preferences(versions_of(begun.packages), commits_of(begun.packages, begun.request))
 
     def prefer(index: TorchIndex) -> Preferences:
-        shared = own(index).over(there)
+        shared = own(index).over(begun_pins)
         return localise(shared, index) if localised else shared
 
     return prefer
@@ -57,9 +57,9 @@ def to_share(answers: Mapping[str, PipAnswer], apart: Collection[str] = ()) -> d
             versions.setdefault(name, set()).add(version)
     # NVIDIA's packages differ between CUDA versions by their nature: no other solution would make them meet
     shared = {
-        name: min(several, key=Version)
-        for name, several in versions.items()
-        if len(several) > 1 and name not in apart and not is_toolkit(name)
+        name: min(locked, key=Version)
+        for name, locked in versions.items()
+        if len(locked) > 1 and name not in apart and not is_toolkit(name)
     }
     again = {}
     for target, answer in answers.items():
@@ -86,7 +86,7 @@ def localise(preferences: Preferences, index: TorchIndex) -> Preferences:
     """Name the torch family's versions as the index of a request does: those to keep may be of another CUDA, or of
     another tool's lock."""
     local = f"+{index.variant}" if index.variant else ""
-    own = {name: f"{_release(had)}{local}" for name, had in preferences.versions.items() if name in FAMILY}
+    own = {name: f"{_release(version)}{local}" for name, version in preferences.versions.items() if name in FAMILY}
     return replace(preferences, versions={**preferences.versions, **own})
 
 
@@ -98,10 +98,14 @@ def last_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Mapping[st
 
 def _newest(locks: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Merge versions; of one release the first counts, whatever its local part."""
-    found: dict[str, str] = {}
-    for one in locks:
-        found |= {n: had for n, had in one.items() if n not in found or is_older(_release(found[n]), _release(had))}
-    return found
+    newest: dict[str, str] = {}
+    for lock in locks:
+        newest |= {
+            n: version
+            for n, version in lock.items()
+            if n not in newest or is_older(_release(newest[n]), _release(version))
+        }
+    return newest
 
 
 def _release(version: str) -> str:
@@ -121,9 +125,9 @@ def first_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferenc
     """Give the old pins of a request's targets, of a package the newest; a new target takes those of another, to share
     their versions."""
     own = [keep[name] for name in names if name in keep and keep[name].versions]
-    others = (public(one) for one in keep.values() if one.versions)
+    shared = (public(pins) for pins in keep.values() if pins.versions)
     if not own:
-        return next(others, Preferences())
+        return next(shared, Preferences())
     return replace(own[0], versions=_own_pins(keep, names), last=last_of(keep, names))
 
 
@@ -132,4 +136,4 @@ def last_versions(last: Mapping[str, str], request: Request) -> dict[str, str]:
     names a build, and no bound may name it."""
     alone = own_asks(replace(request, constraints=()))
     releases = {name: _release(version) for name, version in last.items() if name in alone}
-    return {n: one for n, one in releases.items() if alone[n].specifier.contains(one, prereleases=True)}
+    return {n: release for n, release in releases.items() if alone[n].specifier.contains(release, prereleases=True)}

@@ -148,7 +148,7 @@ class PipResolver(Struct, frozen=True):
             processes.stop()
 
     def is_behind(self, request: Request, versions: Mapping[str, str]) -> bool:
-        """Say whether versions leave something far behind that a request asks for itself. Raises IndexFailure."""
+        """Return whether versions leave something far behind that a request asks for itself. Raises IndexFailure."""
         releases, taken = self._uv_indexes.releases(request), {**versions}
         newest = find_newest(request, releases)
         # of torch the target's own CUDA decides, where it has one within the bounds
@@ -167,7 +167,7 @@ class PipResolver(Struct, frozen=True):
         )
 
     def _resolve(self, targets: Mapping[str, _S], keep: Mapping[str, Preferences]) -> Answered[_S]:
-        requests = {name: one.request for name, one in targets.items() if one.request is not None}
+        requests = {name: target.request for name, target in targets.items() if target.request is not None}
         for name, request in requests.items():
             with attribute_to((name,)):
                 refuse_conflicts(name, request)
@@ -176,7 +176,7 @@ class PipResolver(Struct, frozen=True):
             try:
                 refuse_unsaid_builds(groups, self._uv_indexes.has)
                 answers = self._solve_all(targets, groups, keep, serving)
-                solved = group({name: one.request for name, one in answers.items()})
+                solved = group({name: answer.request for name, answer in answers.items()})
                 resolutions = {request: answers[names[0]].resolution for request, names in solved.items()}
 
                 def again(solved: Request, widened: Request) -> Resolution:
@@ -204,9 +204,9 @@ class PipResolver(Struct, frozen=True):
                 for each in self._behind(solution)
                 if each.name in needed.about and each.cause.glibc
             }
-            ways = (Way(glibc=glibc, bounds=(f"{one.name}>={one.newest}",)) for glibc, one in glibcs.items())
+            ways = (Way(glibc=glibc, bounds=(f"{behind.name}>={behind.newest}",)) for glibc, behind in glibcs.items())
             needed.ways = (*ways, *needed.ways)
-        return {name: cast("_S", one.subject) for name, one in answers.items()}, needed
+        return {name: cast("_S", answer.subject) for name, answer in answers.items()}, needed
 
     def findings(self, known: Iterable[Finding] = ()) -> tuple[Finding, ...]:
         """Give what there is to say of the last solutions, beside what `others` say."""
@@ -224,7 +224,7 @@ class PipResolver(Struct, frozen=True):
         """Warn of what the shipped facts lack, where torch is older for it."""
         requests = {solution.targets[0]: solution.answer.request for solution in self._solutions}
         shared = torch_holes.everywhere(requests, {solution.targets[0]: solution.pins for solution in self._solutions})
-        found = (
+        holes = (
             (
                 solution,
                 torch_holes.finding(
@@ -233,7 +233,7 @@ class PipResolver(Struct, frozen=True):
             )
             for solution in self._solutions
         )
-        return merge_targets(replace(hole, targets=one.targets) for one, hole in found if hole)
+        return merge_targets(replace(hole, targets=solution.targets) for solution, hole in holes if hole)
 
     def _behind(self, solution: Solution) -> tuple[Behind, ...]:
         """Find what stays behind in a solution."""
@@ -261,12 +261,12 @@ class PipResolver(Struct, frozen=True):
                 known: dict[object, tuple[Pin, ...]] = {}
 
                 def pins_of_answer(answer: PipAnswer) -> tuple[Pin, ...]:
-                    asked, index, found = key = (answer.request, answer.index, answer.packages)
+                    request, index, packages = key = (answer.request, answer.index, answer.packages)
                     if key not in known:
-                        releases, edges = self._uv_indexes.releases(asked), answer.resolution.edges
-                        known[key] = pins_of(found, edges, asked, index, proxy, reading, releases)
-                        for pin, package in zip(known[key], found, strict=True):
-                            self.inspector.places.add(pin, file_to_install(package, asked), package.git)
+                        releases, edges = self._uv_indexes.releases(request), answer.resolution.edges
+                        known[key] = pins_of(packages, edges, request, index, proxy, reading, releases)
+                        for pin, package in zip(known[key], packages, strict=True):
+                            self.inspector.places.add(pin, file_to_install(package, request), package.git)
                     return known[key]
 
                 yield Serving(
@@ -319,32 +319,32 @@ class PipResolver(Struct, frozen=True):
 
         pool = Pool(max(_AT_ONCE, os.cpu_count() or 1))
         try:
-            first, *others = alike
+            first, *rest = alike
             if (before := alike[first].old).versions:
                 shared = public(before)
                 return answer_together(pool, {n: job(n, partial(localise, alike[n].old.over(shared))) for n in alike})
             # without an old lock the first answer sets the versions that the others shall share
-            begun_in = {request: choose(several[0], request).first for request, several in groups.items()}
+            begun_in = {request: choose(members[0], request).first for request, members in groups.items()}
             releases = torch_holes.newest_releases(begun_in)
-            prefer = {n: partial(with_torch, releases.get(r)) for r, several in groups.items() for n in several}
+            prefer = {n: partial(with_torch, releases.get(r)) for r, members in groups.items() for n in members}
             try:
                 begun = job(first, prefer[first])()
             except AnswerNo as error:
                 jobs: dict[str, Callable[[], PipAnswer]] = {first: partial(raise_again, error)}
-                return answer_together(pool, jobs | {n: job(n, prefer[n]) for n in others})
+                return answer_together(pool, jobs | {n: job(n, prefer[n]) for n in rest})
             apart = FAMILY if len(set(releases.values())) > 1 else ()
             following = {
                 n: job(n, prefer[n] if n in alike[first].names else after(begun, prefer[n], localised=not apart))
-                for n in others
+                for n in rest
             }
             answers = {first: begun, **answer_together(pool, following)}
             again = to_share(answers, apart)
-            met = answer_together(pool, {n: job(n, partial(_only, one), answers[n]) for n, one in again.items()})
+            met = answer_together(pool, {n: job(n, partial(_only, pins), answers[n]) for n, pins in again.items()})
             # an older release that has lost or won dependencies is another answer, not the same one shared
             same = {
-                n: one
-                for n, one in met.items()
-                if versions_of(one.packages).keys() == versions_of(answers[n].packages).keys()
+                n: answer
+                for n, answer in met.items()
+                if versions_of(answer.packages).keys() == versions_of(answers[n].packages).keys()
             }
         except BaseException:
             self.uv.stop()
@@ -362,7 +362,7 @@ class PipResolver(Struct, frozen=True):
         self, answers: Mapping[str, PipAnswer], solved: Request, widened: Request, serving: Serving
     ) -> Resolution:
         """Solve a request anew, with more sources than the one that is solved."""
-        name, answer = next((name, one) for name, one in answers.items() if one.request == solved)
+        name, answer = next((name, known) for name, known in answers.items() if known.request == solved)
         torch = partial(_only, TorchIndexes.of(answer.index))
         prefer = partial(_only, Preferences())
         return self._solve(TargetSolver(Unreviewed(widened), name, serving, torch, prefer, {})).resolution

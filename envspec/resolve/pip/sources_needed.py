@@ -111,7 +111,7 @@ class SourcesNeeded(AnswerNo):
         own = (replace(source, targets=source.targets or tuple(targets)) for source, targets in needed.items())
         self.needed = tuple(sorted(own, key=lambda source: (source.name, source.version, source.path)))
         self.names = tuple(dict.fromkeys(source.name for source in self.needed))
-        targets = sorted({target for several in needed.values() for target in several})
+        targets = sorted({target for names in needed.values() for target in names})
         lines: dict[tuple[str, str], str] = {}
         for source in self.needed:
             lines.setdefault((source.name, source.version), source.line)
@@ -179,8 +179,8 @@ def _open_end(needed: Sequence[NeededSource]) -> str:
 
 def _other_machines(needed: Sequence[NeededSource]) -> Iterator[Way]:
     """Name the glibc, and the Python, with which no source is needed for want of a wheel."""
-    if floors := [source.glibc for source in needed if source.glibc]:
-        yield Way(glibc=max(floors, key=numbers))
+    if versions := [source.glibc for source in needed if source.glibc]:
+        yield Way(glibc=max(versions, key=numbers))
     pythons = {source.python for source in needed if source.unfit and not source.glibc}
     if len(pythons) == 1 and (python := pythons.pop()):
         yield Way(python=python)

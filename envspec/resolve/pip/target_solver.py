@@ -76,14 +76,14 @@ class Preferred(Struct, frozen=True):
     def of(cls, preferences: Preferences) -> Preferred:
         last = public(Preferences(preferences.last)).versions
         # what another target has was judged for that one alone; of torch's family a release has another label by CUDA
-        kept = {n: held for n, held in preferences.versions.items() if held.partition("+")[0] == last.get(n)}
-        shared = {n: held for n, held in preferences.versions.items() if n not in kept and n != "torch"}
-        return cls(preferences, kept, shared, last)
+        locked = {n: held for n, held in preferences.versions.items() if held.partition("+")[0] == last.get(n)}
+        shared = {n: held for n, held in preferences.versions.items() if n not in locked and n != "torch"}
+        return cls(preferences, locked, shared, last)
 
     @property
     def settled(self) -> dict[str, str]:
         """The versions that no leader moves."""
-        return {n: one for n, one in {**self.shared, **self.pinned}.items() if not is_older(one, self.last.get(n))}
+        return {n: held for n, held in {**self.shared, **self.pinned}.items() if not is_older(held, self.last.get(n))}
 
 
 class TorchIndexes(Struct, frozen=True):
@@ -195,11 +195,11 @@ class TargetSolver(Struct, frozen=True):
         raise end.refusal
 
     def _start(self, subject: Subject) -> Problem:
-        if (asked := subject.request) is None:
+        if (request := subject.request) is None:
             raise InternalError(f"{self.label} asks for nothing of pip")
-        for one in self._direct(asked).values():
-            self.serving.reading.know(one.file, one.metadata, asked.metadata)
-        return Problem(asked, self.label, index=self.torch(asked).first, subject=subject)
+        for direct in self._direct(request).values():
+            self.serving.reading.know(direct.file, direct.metadata, request.metadata)
+        return Problem(request, self.label, index=self.torch(request).first, subject=subject)
 
     def _begin(self, problem: Problem) -> Problem:
         """Give a problem without the bounds of answers, with the versions to keep and the caps on what the spec asks
@@ -250,8 +250,8 @@ class TargetSolver(Struct, frozen=True):
         if problem.is_fallback or not torch.may_move:
             return None
         if problem.index != torch.chosen:
-            found = end.answer.packages if isinstance(end, Settled) else ()
-            stays = any((one.name, one.version) == ("torch", torch.pinned) for one in found)
+            packages = end.answer.packages if isinstance(end, Settled) else ()
+            stays = any((package.name, package.version) == ("torch", torch.pinned) for package in packages)
             return None if stays else replace(problem, index=torch.chosen)
         of_torch = not isinstance(end, Settled) and "torch" in end.refusal.packages
         older = index_of_older(problem.own_request, torch.chosen) if of_torch else None
@@ -261,16 +261,16 @@ class TargetSolver(Struct, frozen=True):
         """Ask again for the variants of this target's own machines, where an answer or a conflict has some."""
         problem = end.problem
         if isinstance(end, Settled):
-            found = end.answer.packages
-            names = {package.name for package in found if any(file.variant for file in package.files)}
+            packages = end.answer.packages
+            names = {package.name for package in packages if any(file.variant for file in package.files)}
         elif isinstance(end.refusal, Unsatisfiable):
-            found, names = (), {*self.serving.indexes.variants_in(problem.own_request, end.refusal.conflict)}
+            packages, names = (), {*self.serving.indexes.variants_in(problem.own_request, end.refusal.conflict)}
         else:
             return None
-        asked = for_variants(problem.own_request, names, found, self._prefer_versions(problem).all.variants)
-        if asked == problem.own_request:
+        request = for_variants(problem.own_request, names, packages, self._prefer_versions(problem).all.variants)
+        if request == problem.own_request:
             return None
-        return replace(problem, own_request=asked, index=self.torch(asked).first, is_fallback=False)
+        return replace(problem, own_request=request, index=self.torch(request).first, is_fallback=False)
 
     def _review_whole(self, end: End) -> Problem | End:
         """Let the target look at the whole answer (`workflow.solve.Solved.review`), or drop the rules' refusals where
@@ -299,7 +299,7 @@ class TargetSolver(Struct, frozen=True):
             raise prefix(error, self.label) from None
 
     def _is_gated(self, index: TorchIndex) -> bool:
-        """Say whether the index proxy serves an index of torch's: else uv asks the live one."""
+        """Return whether the index proxy serves an index of torch's: else uv asks the live one."""
         return index.variant is not None and (not index.live or self.serving.has_mirror(index.variant))
 
     def ask(self, problem: Problem) -> Answer:
@@ -324,20 +324,20 @@ class TargetSolver(Struct, frozen=True):
         return Answer(problem, own, serving.reading, serving.indexes.releases(problem.request), serving.hashes)
 
     def _case(self, answer: Answer) -> LeadCase:
-        found, problem = answer.packages, answer.problem
+        packages, problem = answer.packages, answer.problem
         return self.serving.published.case(
             problem.request,
             problem.index,
-            found,
+            packages,
             self._prefer_versions(problem).settled,
-            lambda: answer_of(found, problem.request, self.serving.reading).lines,
+            lambda: answer_of(packages, problem.request, self.serving.reading).lines,
         )
 
     def _lead(self, own: Answer) -> Leading:
         case, last = self._case(own), self._prefer_versions(own.problem).last
-        fitting = {name: [one.version for one in case.fitting[name]] for name in case.order}
-        had = {n: v for n, v in last_versions(last, own.problem.request).items() if v in fitting.get(n, ())}
-        return leading(leads(case), had, case.taken)
+        fitting = {name: [release.version for release in case.fitting[name]] for name in case.order}
+        previous = {n: v for n, v in last_versions(last, own.problem.request).items() if v in fitting.get(n, ())}
+        return leading(leads(case), previous, case.taken)
 
     def _refuse(self, end: Settled) -> None:
         """Raise Retreated for a package of the spec, or an extra of its, that an end gives up for the target's sake."""
@@ -350,13 +350,13 @@ class TargetSolver(Struct, frozen=True):
         self._refuse_lost_extras(case, problem.index)
 
     def _refuse_lost_extras(self, case: LeadCase, index: TorchIndex) -> None:
-        request, wanted = case.request, {head.name for head in map(head_of, case.request.effective) if head.extras}
-        if not wanted:
+        request, with_extras = case.request, {head.name for head in map(head_of, case.request.effective) if head.extras}
+        if not with_extras:
             return
         ahead = {
-            one.name: (one.newest, reason_of([one], request, one.cause.glibc), one.cause.glibc or None)
-            for one in find_behind(case, index, {})
-            if one.name in wanted and one.cause.kind in OF_TARGET
+            behind.name: (behind.newest, reason_of([behind], request, behind.cause.glibc), behind.cause.glibc or None)
+            for behind in find_behind(case, index, {})
+            if behind.name in with_extras and behind.cause.kind in OF_TARGET
         }
 
         def extras_in(package: Found) -> frozenset[str]:
@@ -364,14 +364,19 @@ class TargetSolver(Struct, frozen=True):
 
         lost = lost_extras(case.packages, request, extras_in, ahead, self.serving.indexes.releases(request))
         extras = self.serving.published.extras
-        known = [replace(one, offers=extras(request, index, one.name, one.release.version)) for one in lost]
+        known = [
+            replace(lost_extra, offers=extras(request, index, lost_extra.name, lost_extra.release.version))
+            for lost_extra in lost
+        ]
         # where they can't be read, the warning of an extra that isn't there stands alone
-        refuse_lost_extras([one for one in known if one.extra in one.offers], request, self.label)
+        refuse_lost_extras(
+            [lost_extra for lost_extra in known if lost_extra.extra in lost_extra.offers], request, self.label
+        )
 
     def _answer(self, end: Settled) -> PipAnswer:
-        problem, found, reading = end.problem, end.answer.packages, self.serving.reading
-        preferred, now = self._prefer_versions(problem), versions_of(found)
-        resolution = answer_of(found, problem.own_request, reading)
+        problem, packages, reading = end.problem, end.answer.packages, self.serving.reading
+        preferred, now = self._prefer_versions(problem), versions_of(packages)
+        resolution = answer_of(packages, problem.own_request, reading)
         rejected = {bound.package: bound.why for bound in problem.bounds if bound.why}
         passed_over = rejected_findings(rejected, versions_of(end.first.packages), now, preferred.pinned)
         return PipAnswer(
@@ -408,8 +413,8 @@ class TargetSolver(Struct, frozen=True):
         if (stray := failure.stray) and (gated or chosen.variant is None):
             url = proxy.plain(stray.url)
             if not url.startswith("git+"):
-                told = url_requirement_error(url) if stray.building else git_only_url_error(stray.name, url)
-                return prefix(told, self.label)
+                error = url_requirement_error(url) if stray.building else git_only_url_error(stray.name, url)
+                return prefix(error, self.label)
             if not stray.building and stray.name not in sources_for_uv(request):
                 return prefix(stray_repository(stray.name, url, addresses_of((request,))), self.label)
         if not chosen.live or gated:
@@ -418,5 +423,5 @@ class TargetSolver(Struct, frozen=True):
 
 
 def _is_of_uv(refusal: AnswerNo) -> TypeGuard[Unsatisfiable]:
-    """Say whether a refusal is uv's own conflict."""
+    """Return whether a refusal is uv's own conflict."""
     return isinstance(refusal, Unsatisfiable) and refusal.conflict != Conflict()

@@ -55,15 +55,15 @@ def choose(
     if is_own(request):
         # its wheel says what it's for
         return TorchIndex(None)
-    asked = torch_request(request)
-    in_default = [v for v in default_builds(request.platform, variant) if asked.admits(v)]
-    in_index = [v for v in index_builds(request, variant) if asked.admits(v)]
+    torch = torch_request(request)
+    in_default = [v for v in default_builds(request.platform, variant) if torch.admits(v)]
+    in_index = [v for v in index_builds(request, variant) if torch.admits(v)]
     before, known = request.not_after("torch"), [r.version for r in torch_builds.releases()]
     of_its_time = [v for v in (*in_default, *in_index) if in_time(v, before)]
     older = not any(in_time(version, before) for version in known)
     if of_its_time or older:
         # where there is none of a day that the facts reach, the date is what stands in the way
-        in_default, in_index = ([v for v in one if v in of_its_time] for one in (in_default, in_index))
+        in_default, in_index = ([v for v in versions if v in of_its_time] for versions in (in_default, in_index))
     newest_default = max(map(Version, in_default), default=None)
     newest_index = max((Version(Version(v).public) for v in in_index), default=None)
     if refresh:
@@ -73,24 +73,24 @@ def choose(
     if newest_index is not None:
         return TorchIndex(variant)
     built = torch_builds.builds(cuda=request.cuda, platform=request.platform, variant=variant)
-    exists = any(asked.admits(b.version) and request.python in b.pythons for b in built)
-    beyond = asked.beyond(known) or (older and asked.named)
-    if (exists or beyond) and any(asked.admits(version) for version in variants()):
+    exists = any(torch.admits(b.version) and request.python in b.pythons for b in built)
+    beyond = torch.beyond(known) or (older and torch.named)
+    if (exists or beyond) and any(torch.admits(version) for version in variants()):
         return TorchIndex(None)
     if exists or beyond:
         # known to exist, or newer or older than all that is known, and its files aren't among the facts
         return TorchIndex(variant, live=True)
-    if not asked.named:
+    if not torch.named:
         # nothing to offer: should anything pull torch in, the guard after resolving refuses what it finds
         return TorchIndex(None)
     cudas = [
         cuda
         for cuda in torch_builds.lockable_cudas(request.platform, python=request.python)
         for known in (torch_builds.lockable(request.platform, torch_builds.variant_of(cuda), request.python),)
-        if any(map(asked.admits, known))
+        if any(map(torch.admits, known))
     ]
     error = Infeasible(
-        f"envspec knows no build of {asked.text} for CUDA {request.cuda} and Python {request.python} on "
+        f"envspec knows no build of {torch.text} for CUDA {request.cuda} and Python {request.python} on "
         f"{request.platform}",
         hint="`envspec builds torch` lists the known builds",
     ).with_packages("torch")
@@ -110,8 +110,8 @@ def choose_for_pin(request: Request, chosen: TorchIndex, pinned: str | None) -> 
         return TorchIndex(variant, live=chosen.live)
     in_default = default_builds(request.platform, variant)
     if pinned in in_default:
-        asked = torch_request(request)
-        return TorchIndex(None, (_between([v for v in in_default if asked.admits(v)], request.platform, variant),))
+        torch = torch_request(request)
+        return TorchIndex(None, (_between([v for v in in_default if torch.admits(v)], request.platform, variant),))
     return chosen
 
 
@@ -121,19 +121,19 @@ def index_of_older(request: Request, chosen: TorchIndex) -> TorchIndex | None:
     variant = torch_builds.variant_of(request.cuda)
     if chosen.variant is not None or not chosen.constraints:
         return None
-    asked, default = torch_request(request), default_builds(request.platform, variant)
-    older = {Version(version).public for version in index_builds(request, variant) if asked.admits(version)}
+    torch, default = torch_request(request), default_builds(request.platform, variant)
+    older = {Version(version).public for version in index_builds(request, variant) if torch.admits(version)}
     return TorchIndex(variant) if older - {*default} else None
 
 
 def is_own(request: Request) -> bool:
-    """Say whether torch comes from an index of the spec's own, or from a URL."""
+    """Return whether torch comes from an index of the spec's own, or from a URL."""
     named = any(name == "torch" for name, _ in request.sources)
     return named or any(requirement_name(line) == "torch" and "@" in line for line in request.effective)
 
 
 def needs_own_triton(request: Request) -> bool:
-    """Say whether triton too must come from the PyTorch index."""
+    """Return whether triton too must come from the PyTorch index."""
     return "triton" in wheels.family(request.platform, request.cuda)
 
 
@@ -148,7 +148,7 @@ class TorchRequest(Struct, frozen=True):
         return _admits(self.specifiers, version)
 
     def beyond(self, releases: Sequence[str]) -> bool:
-        """Say whether the spec asks for a release that isn't in the facts at all."""
+        """Return whether the spec asks for a release that isn't in the facts at all."""
         # a local part (+cu126) names a build; the release is what stands before it
         public = TorchRequest(
             self.text, self.named, tuple(re.sub(r"\+[a-z0-9.]+", "", s, flags=re.I) for s in self.specifiers)
@@ -158,8 +158,8 @@ class TorchRequest(Struct, frozen=True):
 
 @lru_cache(maxsize=4096)
 def _admits(specifiers: tuple[str, ...], version: str) -> bool:
-    """Say whether all specifiers admit a version or what stands before its local part. Cached: a spec's targets ask the
-    same of the same releases."""
+    """Return whether all specifiers admit a version or what stands before its local part. Cached: a spec's targets ask
+    the same of the same releases."""
     candidate = Version(version)
     public = Version(candidate.public)
     return all(
@@ -183,9 +183,9 @@ def torch_request(request: Request) -> TorchRequest:
 def lockable_releases(request: Request, cuda: str | None, python: str | None = None) -> list[str]:
     """List the torch releases within a request's bounds and date that can be locked for a CUDA and a Python, or any,
     oldest first."""
-    asked, before = torch_request(request), request.not_after("torch")
+    torch, before = torch_request(request), request.not_after("torch")
     known = torch_builds.lockable(request.platform, torch_builds.variant_of(cuda), python)
-    return [version for version in known if asked.admits(version) and in_time(version, before)]
+    return [version for version in known if torch.admits(version) and in_time(version, before)]
 
 
 def default_builds(platform: str, variant: str) -> list[str]:
@@ -221,7 +221,7 @@ def _between(versions: Sequence[str], platform: str, variant: str) -> str:
 
 
 def in_time(version: str, exclude_newer: str | None) -> bool:
-    """Say whether a release came out before the spec's date. uv too ignores one without a known date."""
+    """Return whether a release came out before the spec's date. uv too ignores one without a known date."""
     if exclude_newer is None:
         return True
     came, bound = moment_of(released.date("torch", version)), moment_of(exclude_newer)

@@ -44,7 +44,7 @@ def newest_releases(indexes: Mapping[Request, TorchIndex]) -> dict[Request, str]
     preferred = {}
     for request, index in indexes.items():
         direct = _direct(request)
-        held = [one for one in _existing(request, index) if not _missing(request, index, one, direct)]
+        held = [version for version in _existing(request, index) if not _missing(request, index, version, direct)]
         if held:
             preferred[request] = max(held, key=Version)
     return preferred
@@ -56,23 +56,23 @@ def held_files(request: Request, index: TorchIndex, project: str) -> dict[str, W
     own = index_builds(request, str(index.variant), project)
     files = wheels.load(str(index.variant)).files(project) if own else ()
     here = request.platform, request.python, request.glibc
-    found = {
+    by_version = {
         Version(file.version).public: file for file in files if file.version in own and wheel_fits(file.file, *here)
     }
-    return {version: found[version] for version in sorted(found, key=Version, reverse=True)}
+    return {version: by_version[version] for version in sorted(by_version, key=Version, reverse=True)}
 
 
 def held_releases(request: Request, index: TorchIndex, project: str) -> tuple[Release, ...]:
     """List these releases."""
-    found = held_files(request, index, project).items()
-    return tuple(_release_of(project, version, file.upload_time) for version, file in found)
+    files = held_files(request, index, project).items()
+    return tuple(_release_of(project, version, file.upload_time) for version, file in files)
 
 
 def all_releases(request: Request) -> tuple[Release, ...]:
     """List the releases of torch that a request's platform has, for whatever CUDA and Python, newest first."""
     on_pypi = (release.version for release in torch_builds.releases() if request.platform in release.pypi)
-    asked = torch_request(request)
-    admitted = (one for one in on_pypi if asked.admits(one) and in_time(one, request.not_after("torch")))
+    torch = torch_request(request)
+    admitted = (v for v in on_pypi if torch.admits(v) and in_time(v, request.not_after("torch")))
     return tuple(_release_of("torch", version, None) for version in sorted(admitted, key=Version, reverse=True))
 
 
@@ -150,12 +150,12 @@ def everywhere(requests: Mapping[str, Request], pins: Mapping[str, Sequence[Pin]
     common: set[str] | None = None
     for name in locked:
         request = requests[name]
-        asked, family = torch_request(request), [pin.name for pin in pins[name]]
+        torch, family = torch_request(request), [pin.name for pin in pins[name]]
         from_index = TorchIndex(torch_builds.variant_of(request.cuda))
         here = {
             v
             for v in (release.version for release in torch_builds.releases())
-            if asked.admits(v)
+            if torch.admits(v)
             and in_time(v, request.not_after("torch"))
             and (
                 v in default_builds(request.platform, str(from_index.variant))
@@ -172,9 +172,9 @@ def _release(pins: Sequence[Pin]) -> str | None:
 
 def unreachable_index(failure: IndexFailure, request: Request, index: TorchIndex, label: str) -> IndexFailure:
     """Say of a live index that doesn't answer why envspec asked it, and what would do. `label` names the targets."""
-    asked, why = torch_request(request).text, failure.message.removeprefix(f"{label}: ")
+    torch, why = torch_request(request).text, failure.message.removeprefix(f"{label}: ")
     error = IndexFailure(
-        f"{label}: the spec asks for {asked}, envspec's own facts have no file of {hole_text(request, index)}, and the "
+        f"{label}: the spec asks for {torch}, envspec's own facts have no file of {hole_text(request, index)}, and the "
         f"PyTorch index doesn't answer: {why}",
         hint="if you have a mirror of it, set that: [mirrors] pytorch in envspec's config (docs/resolution.md)",
     ).with_packages("torch")
@@ -200,20 +200,20 @@ def _ways_to_held(request: Request) -> tuple[Way, ...]:
 def hole_text(request: Request, index: TorchIndex) -> str:
     """Name the newest torch that a request asks for and of which the facts have no file: "torch 2.11.0+cpu for linux-64
     and Python 3.12"; "this torch" if the release isn't in the facts either."""
-    found = _existing(request, index)
-    if not found:
+    versions = _existing(request, index)
+    if not versions:
         return "this torch"
-    return f"torch {max(found, key=Version)}+{index.variant} for {request.platform} and Python {request.python}"
+    return f"torch {max(versions, key=Version)}+{index.variant} for {request.platform} and Python {request.python}"
 
 
 def _existing(request: Request, index: TorchIndex) -> frozenset[str]:
     """List the torch releases that a request admits and that have a build for it, whether or not the facts have it."""
-    variant, asked = index.variant or torch_builds.variant_of(request.cuda), torch_request(request)
+    variant, torch = index.variant or torch_builds.variant_of(request.cuda), torch_request(request)
     listed = builds_of(request, variant)
     from_index = {version.partition("+")[0] for version in index_builds(request, variant)}
     held = set(default_builds(request.platform, variant)) if index.variant is None else from_index
     known = {*held, *(listed if index.variant else ())}
-    return frozenset(v for v in known if asked.admits(v) and in_time(v, request.not_after("torch")))
+    return frozenset(v for v in known if torch.admits(v) and in_time(v, request.not_after("torch")))
 
 
 def builds_of(request: Request, variant: str) -> frozenset[str]:
@@ -265,10 +265,10 @@ class Unheld(Struct, frozen=True):
         target = f"{request.platform} and Python {request.python}"
         cuda = f"CUDA {request.cuda}" if request.cuda else "the CPU"
         named = [(project, [v for name, v in self.releases if name == project]) for project in FAMILY]
-        several = " and ".join(f"{project} {_either(versions)}" for project, versions in named if versions)
+        releases = " and ".join(f"{project} {_either(versions)}" for project, versions in named if versions)
         if self.hole:
-            return f"{several}, of which envspec's own facts have no file for {cuda}, {target}"
-        return f"{several}, of which there is no build for {cuda}, {target}"
+            return f"{releases}, of which envspec's own facts have no file for {cuda}, {target}"
+        return f"{releases}, of which there is no build for {cuda}, {target}"
 
 
 def find_unheld(needed: Iterable[tuple[str, str]], request: Request, index: TorchIndex) -> tuple[Unheld, ...]:
@@ -276,10 +276,10 @@ def find_unheld(needed: Iterable[tuple[str, str]], request: Request, index: Torc
     first."""
     if index.live:
         return ()
-    found: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
+    by_kind: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
     for name, hole in dict.fromkeys(_unheld(needed, request, index)):
-        found[hole].append(name)
-    return tuple(Unheld(tuple(names), hole) for hole, names in found.items() if names)
+        by_kind[hole].append(name)
+    return tuple(Unheld(tuple(names), hole) for hole, names in by_kind.items() if names)
 
 
 def explain_torch(refused: Unsatisfiable, request: Request, index: TorchIndex, *, gated: bool) -> Unsatisfiable:
@@ -292,7 +292,7 @@ def explain_torch(refused: Unsatisfiable, request: Request, index: TorchIndex, *
     own = [_matching(line.removeprefix("torch"), known) for line in index.constraints]
     whose = f"CUDA {request.cuda}"
     refused.message = name_own_bound(refused.message, "torch", lambda bound: _matching(bound, known) in own, whose)
-    needed = [(one.other, one.bound) for one in proof.of("requires") if one.package and one.bound]
+    needed = [(clause.other, clause.bound) for clause in proof.of("requires") if clause.package and clause.bound]
     unheld = next(iter(find_unheld(needed, request, index)), None)
     ask = "if this machine reaches the PyTorch index, --refresh asks it"
     if unheld is not None:
@@ -334,14 +334,14 @@ def _unheld(
     needed: Iterable[tuple[str, str]], request: Request, index: TorchIndex
 ) -> Iterator[tuple[tuple[str, str], bool]]:
     """Yield a project with its newest release of those asked for, and whether it's one that only the facts lack."""
-    variant, asked = index.variant or torch_builds.variant_of(request.cuda), torch_request(request)
+    variant, admitted = index.variant or torch_builds.variant_of(request.cuda), torch_request(request)
 
     def could_be(torch: str) -> bool:
-        return asked.admits(torch) and in_time(torch, request.not_after("torch"))
+        return admitted.admits(torch) and in_time(torch, request.not_after("torch"))
 
     known = [release.version for release in torch_builds.releases() if could_be(release.version)]
     built = [version for version in builds_of(request, variant) if could_be(version)]
-    for project, specifier in dict.fromkeys(one for one in needed if one[0] in FAMILY):
+    for project, specifier in dict.fromkeys(pair for pair in needed if pair[0] in FAMILY):
         held = {version.partition("+")[0] for version in index_builds(request, variant, project)}
         if project == "torch":
             held |= set(default_builds(request.platform, variant))
@@ -349,8 +349,8 @@ def _unheld(
             continue
         if _matching(specifier, sorted(held)):
             continue
-        if there := _matching(specifier, _of(project, built)):
-            yield (project, there[-1]), True
+        if matching := _matching(specifier, _of(project, built)):
+            yield (project, matching[-1]), True
         elif fitting := _matching(specifier, _of(project, known)):
             yield (project, fitting[-1]), False
 
@@ -367,5 +367,5 @@ def _matching(specifier: str, versions: Sequence[str]) -> list[str]:
 
 
 def _either(versions: Sequence[str]) -> str:
-    *others, last = sorted(versions, key=Version)
-    return f"{', '.join(others)} or {last}" if others else last
+    *front, last = sorted(versions, key=Version)
+    return f"{', '.join(front)} or {last}" if front else last

@@ -50,14 +50,14 @@ def read_conflict(proof: str) -> Conflict:
 
 def _premises(step: str) -> Iterator[Clause]:
     """Yield the premises of one step; a name without a verb goes with the one before it (`a depends on b and c`)."""
-    said = _CONCLUSION.split(step)[0].strip(" ,;")
+    premises = _CONCLUSION.split(step)[0].strip(" ,;")
     before: tuple[Kind, str] | None = None
-    for part in filter(None, re.split(r",? and (?=[^\s])", said)):
+    for part in filter(None, re.split(r",? and (?=[^\s])", premises)):
         if _KNOWN.match(part):
             before = None
             continue
         kind, match = next(
-            ((kind, found) for kind, form in _FORMS if (found := re.fullmatch(form, part))), (None, None)
+            ((kind, form_match) for kind, form in _FORMS if (form_match := re.fullmatch(form, part))), (None, None)
         )
         if kind is not None and match is not None:
             before = (kind, match["of"])
@@ -81,8 +81,8 @@ def _items(text: str) -> Iterator[tuple[str, str]]:
     """Yield the names and ranges of a list, or of the one that there is."""
     bare = re.sub(r"^all versions of |^(?:all of|any of|one of): |, which does not allow any versions.*", "", text)
     for part in bare.strip(" ;.").split(", "):
-        if found := _ITEM.match(part):
-            yield canonical_name(found[1]), found[2].rstrip(",")
+        if match := _ITEM.match(part):
+            yield canonical_name(match[1]), match[2].rstrip(",")
 
 
 def range_of(text: str) -> SpecifierSet:

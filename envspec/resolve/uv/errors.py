@@ -113,36 +113,36 @@ def _failure(status: int, stderr: str, label: str, offline: bool, index: str | N
         if isinstance(refused, Unsatisfiable):
             refused.conflict = read_conflict(proof)
         return refused
-    told = ": ".join(parts)
-    message = f"{label}: {told}"
+    chain = ": ".join(parts)
+    message = f"{label}: {chain}"
     if stopped := machine_error(status, text, f"{label}: uv"):
         return stopped
-    setting = _setting(told)
+    setting = _setting(chain)
     if setting:
-        said = told.partition(" For more information")[0]
-        return InputError(f"{label}: uv rejects one of your settings: {said}", hint=setting)
-    if "Hash mismatch" in told:
+        reason = chain.partition(" For more information")[0]
+        return InputError(f"{label}: uv rejects one of your settings: {reason}", hint=setting)
+    if "Hash mismatch" in chain:
         return IndexFailure(message, hint="don't install from this index until whoever runs it has found the cause")
-    if "`RECORD` file is invalid" in told:
+    if "`RECORD` file is invalid" in chain:
         damaged = IndexFailure(message, hint="the wheel itself is damaged: tell its publisher")
-        return damaged.avoiding(*found.groups()) if (found := _DAMAGED.search(told)) else damaged
-    if "Git executable not found" in told:
+        return damaged.avoiding(*match.groups()) if (match := _DAMAGED.search(chain)) else damaged
+    if "Git executable not found" in chain:
         return ToolError(message, hint="install git")
-    if "Git operation failed" in told:
+    if "Git operation failed" in chain:
         error = IndexFailure(message, hint="check the repository's address, the revision and your access")
         error.code = UNREACHABLE
-        return error.with_packages(*(canonical_name(name) for name in _BUILT.findall(told)[:1]))
-    torch = _NO_TORCH.search(told)
-    if "build backend" in told or told.startswith("Failed to build") or torch:
-        module = torch or _NO_MODULE.search(told)
-        if module and (built := _BUILT.search(told)):
+        return error.with_packages(*(canonical_name(name) for name in _BUILT.findall(chain)[:1]))
+    torch = _NO_TORCH.search(chain)
+    if "build backend" in chain or chain.startswith("Failed to build") or torch:
+        module = torch or _NO_MODULE.search(chain)
+        if module and (built := _BUILT.search(chain)):
             if torch:
                 message = f"{label}: the build of {built[1]} requires {torch[1]}, which no build for metadata gets"
             return UnmetImport(message, built[1], module[1])
         return ToolError(message, hint=BUILD_TOOLS)
-    if _OUTSIDE.search(told) and "environment variable" not in told:
+    if _OUTSIDE.search(chain) and "environment variable" not in chain:
         return IndexFailure(message, hint=_AGAIN)
-    return ToolError(f"{label}: uv stopped with status {status}: {told or 'no message'}", hint=" ".join(hints) or None)
+    return ToolError(f"{label}: uv stopped with status {status}: {chain or 'no message'}", hint=" ".join(hints) or None)
 
 
 def _short_of(output: str, program: str) -> EnvspecError | None:
@@ -150,9 +150,9 @@ def _short_of(output: str, program: str) -> EnvspecError | None:
         return short
     if not (says_storage(output) or "Failed to initialize cache" in output):
         return None
-    told = cause(redact(output))
+    reason = cause(redact(output))
     hint = "free some space, or point UV_CACHE_DIR and ENVSPEC_CACHE_DIR to a writable folder"
-    return StorageError(f"{program.removesuffix(': uv')}: {told}", hint=hint)
+    return StorageError(f"{program.removesuffix(': uv')}: {reason}", hint=hint)
 
 
 def machine_error(status: int, output: str, program: str) -> EnvspecError | None:
@@ -169,16 +169,16 @@ def machine_error(status: int, output: str, program: str) -> EnvspecError | None
         name = signal.Signals(-status).name
     except ValueError:
         name = f"signal {-status}"
-    told = " ".join(redact(output).split())[-300:]
-    return ToolError(f"{program} was ended by {name}{told and f': {told}'}", hint="run the same command again")
+    tail = " ".join(redact(output).split())[-300:]
+    return ToolError(f"{program} was ended by {name}{tail and f': {tail}'}", hint="run the same command again")
 
 
 def cause(stderr: str) -> str:
     """Return what uv says went wrong, and why at bottom: the first and the last link of its chain."""
     body = _PART.search(stderr)
     parts = [" ".join(part.split()) for part in _PART.split(stderr[body.start() :] if body else stderr)]
-    said = list(filter(None, parts)) or [""]
-    return said[0] if len(said) == 1 else f"{said[0]}: {said[-1]}"
+    links = list(filter(None, parts)) or [""]
+    return links[0] if len(links) == 1 else f"{links[0]}: {links[-1]}"
 
 
 def build_failure(stderr: str) -> str:
@@ -186,8 +186,8 @@ def build_failure(stderr: str) -> str:
     error, else the end of uv's output."""
     lines = [line.strip() for line in redact(stderr).splitlines() if line.strip()]
     raised = [line for line in lines if _RAISED.match(line)]
-    said = [line for line in lines if _SAID.match(line)]
-    return (raised[-1:] or said[-1:] or [" | ".join(lines[-3:])])[0][:600]
+    called = [line for line in lines if _SAID.match(line)]
+    return (raised[-1:] or called[-1:] or [" | ".join(lines[-3:])])[0][:600]
 
 
 def offline_failure(error: EnvspecError, label: str) -> EnvspecError:
@@ -197,8 +197,8 @@ def offline_failure(error: EnvspecError, label: str) -> EnvspecError:
     """
     if not isinstance(error, IndexFailure):
         return error
-    asked = _UNSENT.search(error.message)
-    name = asked[1].rstrip("/").rpartition("/")[2].removesuffix(".metadata") if asked else ""
+    unsent = _UNSENT.search(error.message)
+    name = unsent[1].rstrip("/").rpartition("/")[2].removesuffix(".metadata") if unsent else ""
     missing = IndexFailure(f"{label}: not in the cache: {name}" if name else error.message, hint=_ONLINE_ONCE)
     missing.stray = error.stray
     return missing
@@ -244,10 +244,12 @@ def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, ind
         return Unsatisfiable(f"{message} {unread[0]}", hint=hint).avoiding(unread[1], unread[2])
     if elsewhere := next(filter(None, (_elsewhere(hint, message) for hint in hints)), None):
         return Unsatisfiable(message, hint=elsewhere)
-    undated = [canonical_name(found[1]) for found in map(_UNDATED.match, hints) if found]
-    causes = (f"The index has no upload times of {one}, so `exclude-newer` admits none of its files" for one in undated)
-    told = " ".join((message, *causes))
-    conflict = Unsatisfiable(told, hint=_hint([hint for hint in hints if not _AVAILABLE.match(hint)]))
+    undated = [canonical_name(match[1]) for match in map(_UNDATED.match, hints) if match]
+    causes = (
+        f"The index has no upload times of {name}, so `exclude-newer` admits none of its files" for name in undated
+    )
+    text = " ".join((message, *causes))
+    conflict = Unsatisfiable(text, hint=_hint([hint for hint in hints if not _AVAILABLE.match(hint)]))
     conflict.ways = tuple(_newer_glibc(message, hints))
     conflict.code = "glibc-too-old" if conflict.ways else conflict.code
     conflict.ways += (*_other_python(hints), *_newer_python(message))
@@ -287,15 +289,15 @@ def _newer_glibc(message: str, hints: Sequence[str]) -> Iterator[Way]:
         minors = [int(minor) for minor, machine in _GLIBC.findall(hint) if machine == target[2]]
         newer = [minor for minor in minors if minor > int(target[1])]
         if newer and len(newer) == len(minors):
-            floor = f"2.{min(newer)}"
-            yield Way(glibc=floor, note=f"{available[1]} {available[2]} has wheels for glibc {floor} and later")
+            oldest = f"2.{min(newer)}"
+            yield Way(glibc=oldest, note=f"{available[1]} {available[2]} has wheels for glibc {oldest} and later")
             return
 
 
 def _other_python(hints: Sequence[str]) -> Iterator[Way]:
     """Name the newest Python before the target's that a package has wheels for, else the oldest after it."""
-    for found in filter(None, map(_PYTHONS.match, hints)):
-        own, minors = int(found[1]), sorted(map(int, re.findall(r"`cp3(\d{1,2})", found[4])))
+    for match in filter(None, map(_PYTHONS.match, hints)):
+        own, minors = int(match[1]), sorted(map(int, re.findall(r"`cp3(\d{1,2})", match[4])))
         older, newer = [minor for minor in minors if minor < own], [minor for minor in minors if minor > own]
         for minor in [*older[-1:], *newer[:1]][:1]:
             yield Way(python=f"3.{minor}")
@@ -319,8 +321,7 @@ def _hint(hints: Sequence[str]) -> str | None:
     if "exclude-newer" in text:
         return text.partition(" Consider using")[0]
     if "re-releases" in text:
-        said = text.partition(", but")[0].partition(" (try")[0]
-        return said
+        return text.partition(", but")[0].partition(" (try")[0]
     return None if "--" in text else text or None
 
 

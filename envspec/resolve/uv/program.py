@@ -63,8 +63,8 @@ class Processes(Struct):
                 for stream in (process.stdout, process.stderr):
                     if stream:
                         stream.close()
-        told = (each.decode(errors="replace").replace("\r\n", "\n") for each in (out, err))
-        return subprocess.CompletedProcess(process.args, process.returncode, *told)
+        outputs = (each.decode(errors="replace").replace("\r\n", "\n") for each in (out, err))
+        return subprocess.CompletedProcess(process.args, process.returncode, *outputs)
 
     def begin(self) -> None:
         """Let programs be started, as in the beginning: those that `stop` ended belonged to what failed."""
@@ -89,7 +89,7 @@ def end(pid: int) -> None:
 
 
 def _descendants(pid: int) -> list[int]:
-    found: list[int] = []
+    descendants: list[int] = []
     waiting = [pid]
     while waiting:
         parent = waiting.pop()
@@ -98,9 +98,9 @@ def _descendants(pid: int) -> list[int]:
         except OSError:
             continue
         children = [int(child) for text in texts for child in text.split()]
-        found += children
+        descendants += children
         waiting += children
-    return found
+    return descendants
 
 
 # What the user may set for uv and still get the same answer: how to reach things, never what to choose.
@@ -137,21 +137,21 @@ class Uv(Struct):
 
     def environment(self) -> dict[str, str]:
         """Make uv's environment: this process's, without variables that change its answer or Python downloads."""
-        kept = {k: v for k, v in self.env.items() if not k.startswith("UV_") or _KEPT_UV_VARIABLES.fullmatch(k)}
-        kept.pop("VIRTUAL_ENV", None)
+        inherited = {k: v for k, v in self.env.items() if not k.startswith("UV_") or _KEPT_UV_VARIABLES.fullmatch(k)}
+        inherited.pop("VIRTUAL_ENV", None)
         # uv takes the target's macOS from it
-        kept["MACOSX_DEPLOYMENT_TARGET"] = ".".join(map(str, MACOS))
+        inherited["MACOSX_DEPLOYMENT_TARGET"] = ".".join(map(str, MACOS))
         bounds = {"UV_HTTP_TIMEOUT": f"{read_timeout(self.env):.0f}"}
         # a proxy can't reach this machine's loopback, where the index proxy is
-        direct = {name: ",".join(filter(None, [kept.get(name), "127.0.0.0/8,localhost"])) for name in _NO_PROXY}
-        return {**bounds, **kept, **direct, "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1", "UV_NO_PROGRESS": "1"}
+        direct = {name: ",".join(filter(None, [inherited.get(name), "127.0.0.0/8,localhost"])) for name in _NO_PROXY}
+        return {**bounds, **inherited, **direct, "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1", "UV_NO_PROGRESS": "1"}
 
     def settings_cut_off(self, host: str) -> dict[str, Any]:
         """Make the settings that keep uv from every network but the index proxy at `host`: a dead web proxy for all
         other hosts, which its variables don't override. What it starts (git, build backends) isn't kept.
         """
-        kept = {name: item for name, item in self.settings.items() if "proxy" not in name}
-        return {**kept, "http-proxy": _NOWHERE, "https-proxy": _NOWHERE, "no-proxy": [host]}
+        settings = {name: content for name, content in self.settings.items() if "proxy" not in name}
+        return {**settings, "http-proxy": _NOWHERE, "https-proxy": _NOWHERE, "no-proxy": [host]}
 
     def cut_off(self, host: str) -> dict[str, str]:
         """Make the variables that keep uv, and what it starts, from every network but the index proxy at `host`.
@@ -236,9 +236,9 @@ def uvs_pytorch_index(uv: Uv, cache_dir: Path, variant: str) -> str | None:
             (folder / "requirements.in").write_text("torch\n", encoding="utf-8")
             options = ["--torch-backend", variant, "--offline", "--no-cache", "--verbose"]
             command = [*_COMPILE[:2], "requirements.in", *_COMPILE[3:], *options]
-            told = uv.run(command, cwd=folder, more={"RUST_LOG": "uv_client=debug"}).stderr
-        found = _ASKED_FOR.search(told)
-        return found[1] if found else None
+            log = uv.run(command, cwd=folder, more={"RUST_LOG": "uv_client=debug"}).stderr
+        match = _ASKED_FOR.search(log)
+        return match[1] if match else None
 
     return _memoise(uv, cache_dir, f"uv-pytorch-{variant}", ask)
 

@@ -68,7 +68,8 @@ def accept(
     moves = ((target.name, *line) for target in solved for line in describe_moves(target.gave_up, target.versions))
     locked = tuple(_lock_target(target) for target in solved)
     of_its_extras = {
-        one.name: _of_extras(spec, one.prepared.target, target) for one, target in zip(solved, locked, strict=True)
+        solution.name: _of_extras(spec, solution.prepared.target, target)
+        for solution, target in zip(solved, locked, strict=True)
     }
     of_extras = notes_among(merge_findings(of_its_extras.items()))
     codes = [
@@ -105,14 +106,14 @@ def refused_pins(
     spec: Spec, solved: Sequence[Solved], judge: Callable[[Spec, Solved], tuple[Finding, ...]]
 ) -> tuple[Infeasible, ...]:
     """Give what the rules refuse of the pins of solved targets, with untried ways."""
-    found = ((target.name, _explain((*judge(spec, target), *of_retreats(spec, target)), target)) for target in solved)
-    return refusals(merge_findings(found))
+    pairs = ((target.name, _explain((*judge(spec, target), *of_retreats(spec, target)), target)) for target in solved)
+    return refusals(merge_findings(pairs))
 
 
 def of_retreats(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
     """Judge the older releases that a solved target has in place of what was given up."""
-    found = retreats(solved.gave_up, solved.pip, solved.prepared.inputs.python)
-    return apply_acceptances(found, spec.pip_terms(solved.prepared.target).accept)
+    findings = retreats(solved.gave_up, solved.pip, solved.prepared.inputs.python)
+    return apply_acceptances(findings, spec.pip_terms(solved.prepared.target).accept)
 
 
 def _explain(findings: Sequence[Finding], solved: Solved) -> tuple[Finding, ...]:
@@ -123,9 +124,10 @@ def _explain(findings: Sequence[Finding], solved: Solved) -> tuple[Finding, ...]
 
 def _codes(*findings: Iterable[Finding]) -> frozenset[str]:
     """Collect the codes of findings, accepted ones included, and the same of their packages."""
-    every = [finding for several in findings for finding in several]
+    every = [finding for group in findings for finding in group]
     return frozenset(
-        {one.code for one in every} | {acceptance_key(one.code, one.package) for one in every if one.package}
+        {finding.code for finding in every}
+        | {acceptance_key(finding.code, finding.package) for finding in every if finding.package}
     )
 
 
@@ -200,10 +202,10 @@ def _lock_target(solved: Solved) -> LockedTarget:
     flaws = judge_target(locked, solved.prepared.shared)
     wrong = [flaw.message for flaw in flaws if flaw.code in WRONG_BUILDS]
     if wrong:
-        asked = f"CUDA {target.cuda}" if target.cuda else "no CUDA"
+        cuda = f"CUDA {target.cuda}" if target.cuda else "no CUDA"
         listed = f" --cuda {target.cuda}" if target.cuda else ""
         raise WrongBuild(
-            f"{target.name} asks for {asked}, but {'; '.join(wrong)}",
+            f"{target.name} asks for {cuda}, but {'; '.join(wrong)}",
             hint=f"`envspec builds torch{listed}` lists the builds that fit; nothing was written",
             place=target.places.get("cuda", target.place),
         )
@@ -241,8 +243,8 @@ def _with_contents(target: LockedTarget, read: Mapping[str, WheelBuild]) -> Lock
 def _of_others(flaw: Finding, target: LockedTarget) -> EnvspecError:
     # a requirement is that of the file that requires it
     asker = flaw.message.partition(" requires ")[0] if flaw.code.startswith("requirement-") else flaw.package
-    said, about = target.pin(asker or ""), target.pin(flaw.package or "")
-    by = f" ({said.artifact.file} of {said.index})" if said and said.artifact else ""
+    pin, about = target.pin(asker or ""), target.pin(flaw.package or "")
+    by = f" ({pin.artifact.file} of {pin.index})" if pin and pin.artifact else ""
     message = f"{target.name}: {flaw.message}{by}"
     if flaw.code in _BY_INDEX:
         return IndexFailure(message, hint="report this to whoever runs the index").with_packages(flaw.package or "")
@@ -251,7 +253,7 @@ def _of_others(flaw: Finding, target: LockedTarget) -> EnvspecError:
     if flaw.package in dict(target.provided):
         refused.hint, refused.ways = OTHER_BASE, (Way(replaced=(flaw.package,)),)
     else:
-        refused.ways = tuple(_ways_out(flaw, about, about or said))
+        refused.ways = tuple(_ways_out(flaw, about, about or pin))
     return refused
 
 

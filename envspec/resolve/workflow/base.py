@@ -26,16 +26,16 @@ def judge_on_base(spec: Spec, target: Target, base: Inventory, replaced: Collect
     known = stay | {*FAMILY} if "torch" in stay else stay
     verdict = judge(*_without(spec, target, known), with_ways=False)
     torch = base.packages["torch"] if "torch" in stay else None
-    there = KnownBase(base.python or "", base.glibc, base.cuda, torch, base.variables.get(ARCHITECTURES, ""))
+    known_base = KnownBase(base.python or "", base.glibc, base.cuda, torch, base.variables.get(ARCHITECTURES, ""))
     case = case_of(spec, target)
     lines = [dependency.text for dependency in spec.pip_dependencies(target)] if torch else []
-    others = other_images(case, spec.python_range, base.packages.get("torch"), lines)
-    found = [
-        locate(spec, target, None, replace(problem, remedy=others) if problem.code == "base-unfit" else problem)
-        for problem in problems(case, spec.python_range, there)
+    images = other_images(case, spec.python_range, base.packages.get("torch"), lines)
+    findings = [
+        locate(spec, target, None, replace(problem, remedy=images) if problem.code == "base-unfit" else problem)
+        for problem in problems(case, spec.python_range, known_base)
     ]
     terms = spec.pip_terms(target)
-    return replace(verdict, findings=(*apply_acceptances(found, terms.accept), *verdict.findings))
+    return replace(verdict, findings=(*apply_acceptances(findings, terms.accept), *verdict.findings))
 
 
 def _without(spec: Spec, target: Target, names: Collection[str]) -> tuple[Spec, Target]:
@@ -68,15 +68,15 @@ def _of_target(target: LockedTarget, base: Inventory) -> Iterator[Finding]:
         if not published_requirement(edge.requirement).specifier.contains(own, prereleases=True):
             seen.add(edge.target)
             who = edge.source.name if edge.source else "the spec"
-            said = f"the base's {edge.target.name} {own} counts as {as_release(own)}: {who} requires {edge.requirement}"
-            yield Finding("info", "base-pre-release", said, package=edge.target.name)
+            text = f"the base's {edge.target.name} {own} counts as {as_release(own)}: {who} requires {edge.requirement}"
+            yield Finding("info", "base-pre-release", text, package=edge.target.name)
     stay = dict(target.provided)
     torch = base.packages["torch"] if "torch" in stay else None
     beside = [pin.name for pin in target.pins if pin.name in FAMILY]
     if torch is not None and beside:
-        said = f"{', '.join(beside)} {'are' if len(beside) > 1 else 'is'} compiled for PyTorch's own torch"
+        text = f"{', '.join(beside)} {'are' if len(beside) > 1 else 'is'} compiled for PyTorch's own torch"
         remedy = "`envspec smoke` shows whether they work together"
-        yield Finding("warning", "base-companion", f"{said}, and the base's is {torch}", remedy=remedy)
+        yield Finding("warning", "base-companion", f"{text}, and the base's is {torch}", remedy=remedy)
     here = stay.keys() | {pin.name for pin in target.pins}
     lacking = [
         f"{name} requires {line}"
@@ -86,5 +86,5 @@ def _of_target(target: LockedTarget, base: Inventory) -> Iterator[Finding]:
     ]
     if lacking:
         more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
-        said = f"the base lacks packages that its own require: {', '.join(lacking[:3])}{more}"
-        yield Finding("info", "base-lacks", said, remedy="name them in the spec where you need them")
+        text = f"the base lacks packages that its own require: {', '.join(lacking[:3])}{more}"
+        yield Finding("info", "base-lacks", text, remedy="name them in the spec where you need them")

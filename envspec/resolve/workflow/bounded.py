@@ -50,12 +50,12 @@ def describe_moves(given_up: Iterable[GivenUp], now: Mapping[str, str]) -> tuple
     keep that pin, where it may be safe; and the package."""
     lines: dict[str, tuple[str, str | None]] = {}
     given_up = tuple(given_up)
-    for one in given_up:
-        moved = one.first_move(now)
-        instead = f"{moved} {now[moved]} is locked, not {one.pins[moved]}" if moved in now else f"{moved} isn't locked"
-        behind = " → ".join(one.path[one.path.index(moved) + 1 :])
+    for lost in given_up:
+        moved = lost.first_move(now)
+        instead = f"{moved} {now[moved]} is locked, not {lost.pins[moved]}" if moved in now else f"{moved} isn't locked"
+        behind = " → ".join(lost.path[lost.path.index(moved) + 1 :])
         leads = f", which leads to {behind}" if behind else ""
-        lines.setdefault(moved, (f"{instead}{leads}: {one.finding.message}", hint_to_keep(one.finding)))
+        lines.setdefault(moved, (f"{instead}{leads}: {lost.finding.message}", hint_to_keep(lost.finding)))
     if lines:
         # against the first solution, which is uv's answer to the spec
         first, (text, how) = next(iter(lines.items()))
@@ -69,37 +69,41 @@ def retreats(given_up: Iterable[GivenUp], pins: Sequence[Pin], python: str | Non
     Python than the target's `python` may bring the release that does.
     """
     now = {pin.name: pin for pin in pins}
-    newer = [Way(python=one) for one in (newer_pythons(python) if python else ())]
-    found: dict[str, Finding] = {}
-    for one in given_up:
-        moved = one.first_move({name: pin.version for name, pin in now.items()})
+    newer = [Way(python=version) for version in (newer_pythons(python) if python else ())]
+    findings: dict[str, Finding] = {}
+    for release in given_up:
+        moved = release.first_move({name: pin.version for name, pin in now.items()})
         pin = now.get(moved)
         torch = now["torch"].version if "torch" in now else None
-        lost = torch is None and "torch" in one.pins
-        bounded = head_of(str(one.finding.bound)).name
+        lost = torch is None and "torch" in release.pins
+        bounded = head_of(str(release.finding.bound)).name
         # what has CUDA's own version names the target's by it
         own = bounded in VERSIONED_BY_CUDA and bounded in now
-        if pin is None or own or not (one.finding.outgrown or lost) or names_torch(pin.dependencies, torch):
+        if pin is None or own or not (release.finding.outgrown or lost) or names_torch(pin.dependencies, torch):
             continue
-        name = f"{moved} {one.pins[moved]}"
-        leads = f" leads to {' → '.join(one.path[one.path.index(moved) + 1 :])}" if moved != one.path[-1] else ""
-        message = f"{name}{leads}: {one.finding.message}; {moved} {pin.version} doesn't, and names nothing newer"
+        name = f"{moved} {release.pins[moved]}"
+        leads = (
+            f" leads to {' → '.join(release.path[release.path.index(moved) + 1 :])}"
+            if moved != release.path[-1]
+            else ""
+        )
+        message = f"{name}{leads}: {release.finding.message}; {moved} {pin.version} doesn't, and names nothing newer"
         bound = f"{moved}<={pin.version}"
         older = Way(bounds=(bound,))
-        found.setdefault(
+        findings.setdefault(
             moved,
             Finding(
                 "error",
                 "retreat",
                 message,
-                one.finding.place,
-                one.finding.remedy,
+                release.finding.place,
+                release.finding.remedy,
                 package=moved,
                 bound=bound,
-                ways=(*newer, *one.finding.ways, older),
+                ways=(*newer, *release.finding.ways, older),
             ),
         )
-    return tuple(found.values())
+    return tuple(findings.values())
 
 
 def sacrifices(
@@ -150,12 +154,12 @@ def explain_refusals(
     lines = tuple(requirements)
     bounded = {head_of(line).name for line in lines if _without_bounds(line) != line}
     paths = _paths(pins, lines)
-    told = []
+    explained = []
     for finding in findings:
         path = paths.get(head_of(finding.bound).name, ()) if finding.bound and finding.severity == "error" else ()
         extra = _with_own_extra(finding, path, pins, lines, cuda) if path else finding
-        told.append(_explain(extra, path, bounded) if path else finding)
-    return tuple(told)
+        explained.append(_explain(extra, path, bounded) if path else finding)
+    return tuple(explained)
 
 
 def _explain(finding: Finding, path: Sequence[str], bounded: Collection[str]) -> Finding:
@@ -185,19 +189,19 @@ def of_one_cause(findings: Sequence[Finding], pins: Sequence[Pin], requirements:
     if len(mixed) < 2:
         return tuple(findings)
     paths = _paths(pins, requirements)
-    names = [head_of(str(one.bound)).name for one in mixed]
+    names = [head_of(str(finding.bound)).name for finding in mixed]
     ways = dict.fromkeys(
         " → ".join(path[: next(at for at, step in enumerate(path) if step in names) + 1])
         for path in (paths.get(name, (name,)) for name in names)
     )
-    others = f"{', '.join(names[1:4])}{f' and {len(names) - 4} more' if names[4:] else ''}"
+    rest = f"{', '.join(names[1:4])}{f' and {len(names) - 4} more' if names[4:] else ''}"
     first = mixed[0].message.partition(" (")[0]
-    same = {one.remedy for one in mixed}
+    same = {finding.remedy for finding in mixed}
     roots = tuple(dict.fromkeys(way.partition(" → ")[0] for way in ways))
-    changes = dict.fromkeys(change for one in mixed for change in one.ways if not change.without)
+    changes = dict.fromkeys(change for finding in mixed for change in finding.ways if not change.without)
     whole = replace(
         mixed[0],
-        message=f"{first}, as {'do' if names[2:] else 'does'} {others}; the spec leads there by {'; '.join(ways)}",
+        message=f"{first}, as {'do' if names[2:] else 'does'} {rest}; the spec leads there by {'; '.join(ways)}",
         remedy=same.pop() if len(same) == 1 else None,
         ways=(*changes, Way(without=roots)),
     )

@@ -49,7 +49,7 @@ def broken_corrections(
         for bound in _bounds_of_extras(pin)
         if head_of(bound).name in versions and not admits(bound, versions[head_of(bound).name])
     )
-    return (*corrections.violations(versions), *(one for one in of_extras if one.name not in off))
+    return (*corrections.violations(versions), *(row for row in of_extras if row.name not in off))
 
 
 def _bounds_of_extras(pin: Pin) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class Said(Struct, frozen=True):
     firm: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def rules_out(self, requirement: str) -> bool:
-        """Say whether a requirement rules out what could be had without it: a newer release that nothing firm rules
+        """Return whether a requirement rules out what could be had without it: a newer release that nothing firm rules
         out, or doing without."""
         name, bounds = head_of(requirement).name, self.bounds.get(head_of(requirement).name)
         if bounds is None or name in self.overridden:
@@ -84,7 +84,7 @@ class Said(Struct, frozen=True):
         return any(not admits(requirement, version) for version in offered)
 
     def could_be(self, name: str, versions: str, than: str) -> bool:
-        """Say whether a newer release of a package (than its pin's) could be had that is one of `versions`."""
+        """Return whether a newer release of a package (than its pin's) could be had that is one of `versions`."""
         if name not in self.newer:
             return has_common_version(versions, (*self.bounds.get(name, ()), f">{than.partition('+')[0]}"))
         return any(is_within(version, (versions,)) for version in self.admissible(name))
@@ -104,10 +104,10 @@ def collect_bounds(
     def bounds(chosen: Iterable[Pin]) -> dict[str, list[str]]:
         published = (line for pin in chosen for line in pin.dependencies if line not in pin.solver.added)
         required = (line for line in (*requirements, *published) if head_of(line).name not in overridden)
-        found: dict[str, list[str]] = {}
+        by_name: dict[str, list[str]] = {}
         for line in (*required, *constraints, *overrides):
-            found.setdefault(head_of(line).name, []).append(str(published_requirement(line).specifier))
-        return found
+            by_name.setdefault(head_of(line).name, []).append(str(published_requirement(line).specifier))
+        return by_name
 
     requirements, constraints = tuple(requirements), tuple(constraints)
     newer = {pin.name: pin.solver.newer for pin in pins if pin.solver.newer is not None}
@@ -122,23 +122,23 @@ def effects(
 
 
 def _effects(corrections: Corrections, pin: Pin, versions: Mapping[str, str], stated: Said) -> Iterator[Effect]:
-    for one in corrections.about(pin.name):
-        if one.kind == "requirement" and one.concerns(pin.name, pin.version):
-            if one.requirement in pin.solver.added and stated.rules_out(one.requirement):
-                yield Effect(one, f"{one.requirement} added")
-        elif one.bounded not in versions:
+    for row in corrections.about(pin.name):
+        if row.kind == "requirement" and row.concerns(pin.name, pin.version):
+            if row.requirement in pin.solver.added and stated.rules_out(row.requirement):
+                yield Effect(row, f"{row.requirement} added")
+        elif row.bounded not in versions:
             continue
-        elif one.kind == "extra":
-            bound = next((bound for bound in _bounds_of_extras(pin) if head_of(bound).name == one.bounded), None)
-            yield Effect(one, f"{bound} added" if bound and one.seen == pin.version else _lock_phrase(pin))
-        elif one.concerns(pin.name, pin.version):
-            if stated.rules_out(one.requirement):
-                yield Effect(one, f"{one.requirement} added")
-        elif not admits(one.requirement, versions[one.bounded]) and stated.could_be(
-            pin.name, one.versions, pin.version
+        elif row.kind == "extra":
+            bound = next((bound for bound in _bounds_of_extras(pin) if head_of(bound).name == row.bounded), None)
+            yield Effect(row, f"{bound} added" if bound and row.seen == pin.version else _lock_phrase(pin))
+        elif row.concerns(pin.name, pin.version):
+            if stated.rules_out(row.requirement):
+                yield Effect(row, f"{row.requirement} added")
+        elif not admits(row.requirement, versions[row.bounded]) and stated.could_be(
+            pin.name, row.versions, pin.version
         ):
             # a newer version of it was given up
-            yield Effect(one, _lock_phrase(pin))
+            yield Effect(row, _lock_phrase(pin))
 
 
 def _lock_phrase(pin: Pin) -> str:
@@ -152,10 +152,10 @@ def merge_findings(by_target: Iterable[tuple[str, Sequence[Finding]]]) -> tuple[
 
 def notes_among(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Give findings that stop nothing. Raises Infeasible for one that does, InfeasibleTargets for several."""
-    several = tuple(findings)
-    if refused := refusals(several):
+    notes = tuple(findings)
+    if refused := refusals(notes):
         raise together(refused)
-    return several
+    return notes
 
 
 def refusals(findings: Iterable[Finding]) -> tuple[Infeasible, ...]:
@@ -181,9 +181,9 @@ def correction_notes(by_target: Iterable[tuple[str, Effect]]) -> Iterator[Findin
     """Say what corrections of published metadata did, by target name: each once, with its targets."""
     targets: dict[tuple[str, str, str, str], list[str]] = {}
     for target, effect in by_target:
-        one = effect.correction
-        more = f"; `envspec explain {one.name}` has its source" if sources_of(one) else ""
-        targets.setdefault((one.name, effect.text, one.reason, more), []).append(target)
+        correction = effect.correction
+        more = f"; `envspec explain {correction.name}` has its source" if sources_of(correction) else ""
+        targets.setdefault((correction.name, effect.text, correction.reason, more), []).append(target)
     for (name, text, reason, more), names in targets.items():
         yield Finding(
             "info",
@@ -244,7 +244,7 @@ def _package_keys(spec: Spec) -> Iterable[tuple[str, Collection[str]]]:
     terms = spec.pip.terms
     return (
         ("allow-source", spec.pip.allow_source),
-        ("metadata", [one.name for one in terms.metadata]),
+        ("metadata", [entry.name for entry in terms.metadata]),
         ("build-dependencies", terms.build_dependencies),
         ("no-build-isolation", terms.no_build_isolation),
     )

@@ -30,7 +30,7 @@ something that the spec asks for falls far behind."""
 
 
 def is_obstacle(error: EnvspecError) -> bool:
-    """Say whether something else may stand in the way beside what an error says, or a change of the spec may help."""
+    """Return whether something else may stand in the way beside what an error says, or a change of the spec helps."""
     of_spec = isinstance(error, SpecError) and all(part.about for part in parts(error))
     mended = any(part.ways for part in parts(error))
     return isinstance(error, AnswerNo) or error.code == UNREACHABLE or of_spec or mended
@@ -62,10 +62,10 @@ class Trial(Struct, frozen=True):
             if changed is None:
                 continue
             left -= 1
-            found = self.attempt(changed, end - self.clock())
-            more = _sources_besides(found, refused)
+            refusals = self.attempt(changed, end - self.clock())
+            more = _sources_besides(refusals, refused)
             if more is None:
-                further = self._further(chosen[at], found, self._scope(refused[at])) if found else None
+                further = self._further(chosen[at], refusals, self._scope(refused[at])) if refusals else None
                 if further is not None:
                     waiting.appendleft((at, (*chosen[:at], further, *chosen[at + 1 :])))
                 continue
@@ -74,7 +74,9 @@ class Trial(Struct, frozen=True):
                     passed[number][replace(way, allow=more) if number == at else way] = None
             varied = at
         pairs = zip(passed, written, strict=True)
-        return tuple((*told, *(way for way in ways if way.is_of_machines and way not in told)) for told, ways in pairs)
+        return tuple(
+            (*passing, *(way for way in ways if way.is_of_machines and way not in passing)) for passing, ways in pairs
+        )
 
     def _scope(self, error: EnvspecError) -> tuple[str, ...]:
         return error.targets or self.names
@@ -88,7 +90,7 @@ class Trial(Struct, frozen=True):
     def _further(self, way: Way | None, refused: Sequence[EnvspecError], names: Sequence[str]) -> Way | None:
         """Put a way and the first ways out of what it leads to into one; None where that isn't one change."""
         for error in refused:
-            out = next((one for one in self._write_ways(error) if not one.is_of_machines), None)
+            out = next((candidate for candidate in self._write_ways(error) if not candidate.is_of_machines), None)
             if way is None or out is None or not {*self._scope(error)} <= {*names}:
                 return None
             way = way.beside(out)
@@ -110,15 +112,15 @@ class Trial(Struct, frozen=True):
 
 def all_in_the_way(refused: Sequence[EnvspecError], trial: Trial) -> EnvspecError:
     """Give one error of all that is refused, what blocks most first, each with the ways that work."""
-    found = tuple({str(error): error for error in reversed(refused)}.values())[::-1]
-    bare = (error for error in found if error.code == "no-cuda-backend" and all(way.accept for way in error.ways))
+    errors = tuple({str(error): error for error in reversed(refused)}.values())[::-1]
+    bare = (error for error in errors if error.code == "no-cuda-backend" and all(way.accept for way in error.ways))
     replaced = {name for error in bare for name in error.about}
-    left = [error.without(replaced) if isinstance(error, SourcesNeeded) else error for error in found]
-    told = sorted(filter(None, left), key=lambda error: _rank(error, trial.spec, trial.names))
-    take_in_one_line(told)
-    for error, ways in zip(told, trial.pass_ways(told), strict=True):
+    left = [error.without(replaced) if isinstance(error, SourcesNeeded) else error for error in errors]
+    ordered = sorted(filter(None, left), key=lambda error: _rank(error, trial.spec, trial.names))
+    take_in_one_line(ordered)
+    for error, ways in zip(ordered, trial.pass_ways(ordered), strict=True):
         error.tell_ways(ways)
-    return together(told)
+    return together(ordered)
 
 
 def _rank(error: EnvspecError, spec: Spec, names: Sequence[str]) -> tuple[int, int, int]:
@@ -152,10 +154,10 @@ def _combinations(choices: Sequence[Sequence[Way | None]]) -> Iterator[tuple[int
     if not all(choices):
         return
     first = tuple(choice[0] for choice in choices)
-    several = [at for at, ways in enumerate(choices) if len(ways) > 1]
+    open_choices = [at for at, ways in enumerate(choices) if len(ways) > 1]
     if any(way and not way.is_of_machines for way in first):
-        yield several[0] if several else 0, first
-    for at in several:
+        yield open_choices[0] if open_choices else 0, first
+    for at in open_choices:
         for way in choices[at][1:]:
             yield at, (*first[:at], way, *first[at + 1 :])
 
@@ -193,16 +195,18 @@ def apply_way(spec: Spec, way: Way, names: Collection[str]) -> Spec:
     pip, terms, place = spec.pip, spec.pip.terms, Place(spec.path)
     line, conda = way.line, way.conda and conda_name(way.conda)
     known = {bound.text for bound in terms.constraints}
-    there = {located.text for located in pip.dependencies}
-    more = (Located(text, place) for text in way.more if text not in there)
+    present = {located.text for located in pip.dependencies}
+    more = (Located(text, place) for text in way.more if text not in present)
     new_bounds = (Located(bound, place) for bound in way.bounds if bound not in known)
     accept = {acceptance_key(code, package) if package else code: "tried" for code, package in way.accept}
 
     of_any_day = (NewerFor(name, of_index=False, bound=None, reason="tried") for name in way.of_any_day)
 
     def in_place(lines: tuple[Located, ...]) -> tuple[Located, ...]:
-        kept = (line for line in lines if requirement_name(line.text) not in way.without)
-        return tuple(replace(one, text=line) if line and _is_at(one.text, line) else one for one in kept)
+        retained = (line for line in lines if requirement_name(line.text) not in way.without)
+        return tuple(
+            replace(located, text=line) if line and _is_at(located.text, line) else located for located in retained
+        )
 
     def match_specs(lines: tuple[Located, ...]) -> tuple[Located, ...]:
         return tuple(replace(line, text=str(way.conda)) if conda_name(line.text) == conda else line for line in lines)
@@ -223,7 +227,7 @@ def apply_way(spec: Spec, way: Way, names: Collection[str]) -> Spec:
         for target in spec.targets
     )
     matched = match_specs(spec.conda.dependencies)
-    if conda and conda not in {conda_name(one.text) for target in targets for one in (*matched, *target.conda)}:
+    if conda and conda not in {conda_name(located.text) for target in targets for located in (*matched, *target.conda)}:
         matched = (*matched, Located(str(way.conda), place))
     project, base = spec.project, spec.base
     if base is not None and way.replaced:
@@ -235,7 +239,7 @@ def apply_way(spec: Spec, way: Way, names: Collection[str]) -> Spec:
         python=way.python or spec.python,
         python_range=way.python_range if way.python else spec.python_range,
         python_builds={} if way.python else spec.python_builds,
-        newer_for=(*spec.newer_for, *(one for one in of_any_day if one not in spec.newer_for)),
+        newer_for=(*spec.newer_for, *(name for name in of_any_day if name not in spec.newer_for)),
         exclude_newer=f"{way.exclude_newer}T00:00:00Z" if way.exclude_newer else spec.exclude_newer,
         conda=replace(spec.conda, dependencies=matched),
         pip=replace(
@@ -262,7 +266,7 @@ def apply_way(spec: Spec, way: Way, names: Collection[str]) -> Spec:
 
 
 def _is_at(old: str, new: str) -> bool:
-    """Say whether a requirement is the one that another is written in place of."""
+    """Return whether a requirement is the one that another is written in place of."""
     return requirement_name(old) == requirement_name(new) and _in_place_of(old, new) == new
 
 

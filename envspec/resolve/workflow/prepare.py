@@ -205,21 +205,21 @@ def prepare(
     known = corrections(shared.without_corrections)
 
     def inputs(target: Target) -> TargetInputs:
-        found = case.targets[target.name]
-        by_conda = bool(found.conda_requirements)
+        known_inputs = case.targets[target.name]
+        by_conda = bool(known_inputs.conda_requirements)
         if by_conda:
-            return found
+            return known_inputs
         base = inventories.get(target.platform)
         exact = base.exact_python if base else spec.python_builds.get(target.platform)
-        return found.with_python(exact, of_base=not shared.brings_python)
+        return known_inputs.with_python(exact, of_base=not shared.brings_python)
 
     def prepare_one(target: Target, verdict: Verdict) -> Prepared:
-        one, base = _prepare(target, shared, inputs(target), verdict, known), inventories.get(target.platform)
+        prepared, base = _prepare(target, shared, inputs(target), verdict, known), inventories.get(target.platform)
         if base is None:
-            return one
+            return prepared
         bounds = map(normalise_requirement, base.constraints_on(replaced))
-        there, extras = base.packages_besides(replaced), base.extras_besides(replaced)
-        return replace(one, provided=there, extras=extras, constraints=(*one.constraints, *bounds))
+        provided, extras = base.packages_besides(replaced), base.extras_besides(replaced)
+        return replace(prepared, provided=provided, extras=extras, constraints=(*prepared.constraints, *bounds))
 
     return tuple(
         replace(
@@ -289,7 +289,7 @@ def _torch_bounds(verdict: Verdict) -> str:
 
 def _refuse_unknown_corrections(spec: Spec) -> None:
     for name in unknown_names(spec.pip.without_corrections):
-        known = [one.name for one in table()]
+        known = [row.name for row in table()]
         near = nearest(name, known)
         raise SpecError(
             f'there is no correction "{name}"',
@@ -331,6 +331,6 @@ def _refused_addresses(spec: Spec, target: Target) -> Iterator[SpecError]:
             hint = (
                 f'if you trust it, run the same command with --allow-needed, or add to [pip]: allow-source = ["{name}"]'
             )
-            one = refusal(message, hint, located.place, name)
-            one.code = "source-needed"
-            yield one
+            refused = refusal(message, hint, located.place, name)
+            refused.code = "source-needed"
+            yield refused

@@ -36,23 +36,23 @@ def choose_pythons(
     before = min((bound for bound in bounds if bound is not None), default=None)
     moves = upgrade.everything or PACKAGE in upgrade.packages
     wrong = {name for flaw in flaws if flaw.code == WRONG_PYTHON for name in flaw.targets}
-    kept = {python.platform: python for python in old.pythons} if old and not moves else {}
+    locked = {python.platform: python for python in old.pythons} if old and not moves else {}
     without: dict[str, TargetInputs] = {}
-    found: dict[str, LockedPython] = {}
+    builds: dict[str, LockedPython] = {}
     for name, inputs in targets.items():
         platform = inputs.platform
-        if platform in found or inputs.conda_requirements:
+        if platform in builds or inputs.conda_requirements:
             continue
-        own = kept.get(platform)
+        own = locked.get(platform)
         stays = own is not None and is_within(own.version, inputs.python, inputs.python_range) and name not in wrong
         chosen = own if own and stays and is_released(own.build, before) else _newest(inputs, before)
         if chosen is not None:
-            found[platform] = chosen
+            builds[platform] = chosen
         elif not needed or _admits_newest(inputs):
             without[name] = inputs
         else:
             raise _unknown(name, inputs, before)
-    return tuple(found[platform] for platform in sorted(found)), tuple(_missing_builds(without, before))
+    return tuple(builds[platform] for platform in sorted(builds)), tuple(_missing_builds(without, before))
 
 
 def _admits_newest(inputs: TargetInputs) -> bool:
@@ -69,10 +69,10 @@ def _newest(inputs: TargetInputs, before: str | None) -> LockedPython | None:
 
 def _unknown(name: str, inputs: TargetInputs, before: str | None) -> Infeasible:
     """Say that no build is what the spec asks of Python, and which ones there are."""
-    asked = str(inputs.python_range).removeprefix("==")
+    version = str(inputs.python_range).removeprefix("==")
     until = f" released before {before[:10]}" if before else ""
     error = Infeasible(
-        f"{name}: envspec knows no build of Python {asked} for {inputs.platform}{until}",
+        f"{name}: envspec knows no build of Python {version} for {inputs.platform}{until}",
         hint=f"of {inputs.python} it knows {', '.join(versions_of(inputs.python, inputs.platform)) or 'none'}",
     )
     error.key, error.targets = "env.python", (name,)

@@ -64,40 +64,40 @@ def with_build_environments(
     that import what they don't get, and what `resolve` raises.
     """
     wrong = {(target, flaw.package) for flaw in flaws for target in flaw.targets}
-    wanted: dict[tuple[str, Pin], BuildWanted] = {}
-    kept: dict[tuple[str, Pin], tuple[BuildPin, ...]] = {}
-    for one in solved:
-        against_lock = spec.terms_of(one.name).built_against_lock
-        for pin in (pin for pin in one.pip if not pin.is_wheel):
-            key, request = (one.name, pin), _build_request(one, pin)
+    requests: dict[tuple[str, Pin], BuildWanted] = {}
+    builds: dict[tuple[str, Pin], tuple[BuildPin, ...]] = {}
+    for target in solved:
+        against_lock = spec.terms_of(target.name).built_against_lock
+        for pin in (pin for pin in target.pip if not pin.is_wheel):
+            key, request = (target.name, pin), _build_request(target, pin)
             if pin.name in against_lock:
-                if (sees := _list_visible(spec, one, pin.name)) is not None:
-                    wanted[key] = replace(request, sees=sees)
+                if (sees := _list_visible(spec, target, pin.name)) is not None:
+                    requests[key] = replace(request, sees=sees)
                 continue
-            before = None if (one.name, pin.name) in wrong else _old_build(old, one, pin, upgrade)
+            before = None if (target.name, pin.name) in wrong else _old_build(old, target, pin, upgrade)
             if before is not None:
-                kept[key] = before
+                builds[key] = before
                 request = replace(request, sees=tuple((wheel.name, wheel.version) for wheel in before))
-            wanted[key] = request
-    found, notes = resolve(tuple(dict.fromkeys(wanted.values())))
+            requests[key] = request
+    answers, notes = resolve(tuple(dict.fromkeys(requests.values())))
     lacking: dict[tuple[Pin, BuildLacks], list[str]] = {}
-    for (name, pin), request in wanted.items():
-        made = found.get(request)
+    for (name, pin), request in requests.items():
+        made = answers.get(request)
         if isinstance(made, BuildLacks):
             lacking.setdefault((pin, made), []).append(name)
         elif request.sees is None:
             _refuse_unlike(request, made or ())
             if made is not None:
-                kept[name, pin] = made
+                builds[name, pin] = made
     if lacking:
         needs = (_build_needs(spec, pin, lacks, names) for (pin, lacks), names in lacking.items())
         raise together(with_lines(needs))
-    of_isolated = {key for key, request in wanted.items() if key in kept or request.sees is None}
+    of_isolated = {key for key, request in requests.items() if key in builds or request.sees is None}
     return tuple(
         replace(
             target,
             pip=tuple(
-                replace(pin, built_with=kept.get((target.name, pin))) if (target.name, pin) in of_isolated else pin
+                replace(pin, built_with=builds.get((target.name, pin))) if (target.name, pin) in of_isolated else pin
                 for pin in target.pip
             ),
         )
@@ -114,12 +114,12 @@ def _list_visible(spec: Spec, solved: Solved, name: str) -> tuple[tuple[str, str
     if name in terms.no_build_isolation:
         return tuple(solved.versions.items())
     pins = {pin.name: pin for pin in solved.pip}
-    waiting = [requirement_name(one.text) for one in terms.build_dependencies[name]]
+    waiting = [requirement_name(line.text) for line in terms.build_dependencies[name]]
     seen: dict[str, str] = {}
-    for one in waiting:
-        if one in pins and one not in seen:
-            seen[one] = pins[one].version
-            waiting += map(requirement_name, pins[one].dependencies)
+    for required in waiting:
+        if required in pins and required not in seen:
+            seen[required] = pins[required].version
+            waiting += map(requirement_name, pins[required].dependencies)
     return tuple(seen.items())
 
 
@@ -129,10 +129,10 @@ def _build_needs(spec: Spec, pin: Pin | NeededSource, lacks: BuildLacks, targets
     whole = spec.pip.terms.build_dependencies
     own = [target for target in targets if f"targets.{target}" in spec.places]
     tables = own if len(own) == len(targets) < len(spec.targets) and pin.name not in whole else ()
-    terms = [one.terms for name in tables if (one := spec.target(name))] or [spec.pip.terms]
-    before = {one.text for name in targets for one in spec.terms_of(name).build_dependencies.get(pin.name, ())}
+    terms = [target.terms for name in tables if (target := spec.target(name))] or [spec.pip.terms]
+    before = {located.text for name in targets for located in spec.terms_of(name).build_dependencies.get(pin.name, ())}
     names = set(map(requirement_name, before))
-    line = (*sorted(before), *(one for one in lacks.line if requirement_name(one) not in names))
+    line = (*sorted(before), *(requirement for requirement in lacks.line if requirement_name(requirement) not in names))
     listed = any(term.build_dependencies for term in terms)
     return BuildNeeds(pin, replace(lacks, line=line), targets, tables, listed=listed)
 
@@ -142,8 +142,8 @@ def _old_build(old: Lock | None, solved: Solved, pin: Pin, upgrade: Upgrade) -> 
     before = _before(old, solved, pin)
     if before is None or before.built_with is None or upgrade.everything or pin.name in upgrade.packages:
         return None
-    pins, cuda = {one.name: one for one in solved.pins}, solved.prepared.inputs.cuda
-    return None if any(unlike_target(one, pins, cuda) for one in before.built_with) else before.built_with
+    pins, cuda = {installed.name: installed for installed in solved.pins}, solved.prepared.inputs.cuda
+    return None if any(unlike_target(wheel, pins, cuda) for wheel in before.built_with) else before.built_with
 
 
 def _before(old: Lock | None, solved: Solved, pin: Pin) -> Pin | None:
@@ -158,21 +158,23 @@ def _before(old: Lock | None, solved: Solved, pin: Pin) -> Pin | None:
 
 def _refuse_unlike(build: BuildWanted, wheels: Sequence[BuildPin]) -> None:
     """Raise SpecError where a build would be another than the target's: what the judge of locks refuses."""
-    pins = {one.name: one for one in build.shared}
-    for one in wheels:
-        if why := unlike_target(one, pins, build.request.cuda):
-            said = f"the build of {build.pin.name} {build.pin.version} requires {one.name} {one.version}, but {why}"
-            raise SpecError(said, hint=against_lock(build.pin.name)).with_packages(build.pin.name)
+    pins = {pin.name: pin for pin in build.shared}
+    for wheel in wheels:
+        if why := unlike_target(wheel, pins, build.request.cuda):
+            message = (
+                f"the build of {build.pin.name} {build.pin.version} requires {wheel.name} {wheel.version}, but {why}"
+            )
+            raise SpecError(message, hint=against_lock(build.pin.name)).with_packages(build.pin.name)
 
 
 def _build_request(solved: Solved, pin: Pin) -> BuildWanted:
     assert solved.request is not None  # it has a package
     prepared = solved.prepared
     # what a spec states of a source is there to spare a build
-    stated = any(one.name == pin.name for one in prepared.inputs.metadata)
+    stated = any(entry.name == pin.name for entry in prepared.inputs.metadata)
     runs = (pin.is_inert or pin.name in prepared.shared.allow_source) and not stated
-    shared = tuple(one for one in solved.pins if is_shared(one))
-    numpy = next((bounds_on_numpy(one.version) for one in shared if one.name == NUMPY), ())
+    shared = tuple(locked for locked in solved.pins if is_shared(locked))
+    numpy = next((bounds_on_numpy(locked.version) for locked in shared if locked.name == NUMPY), ())
     bounds = (*build_bounds(solved.versions.get("torch")), *bounds_of(shared))
     return BuildWanted(pin, solved.request, runs, bounds, numpy, shared)
 
@@ -185,7 +187,7 @@ def with_publishers(
     """Give solved targets with the publishers of their pip pins, and a note where an index doesn't answer."""
     before = {(pin.index, pin.artifact): pin.publisher for target in old or () for pin in target.pins if pin.publisher}
     pins = {pin for target in solved for pin in target.pip if pin.artifact is not None and pin.url is None}
-    known = {pin: said for pin in pins if (said := before.get((pin.index, pin.artifact))) is not None}
+    known = {pin: publisher for pin in pins if (publisher := before.get((pin.index, pin.artifact))) is not None}
     publishers, notes = ask(sorted(pins - known.keys(), key=lambda pin: (pin.index, pin.name, pin.version)))
     known.update(publishers)
     return tuple(
@@ -200,11 +202,11 @@ def inspection_findings(solved: Sequence[Solved], preserved: Kept) -> Iterator[F
     if unread:
         message = "wheels aren't read (inspect = false): what their METADATA leaves out may break the environment"
         yield Finding("info", "not-inspected", message, targets=tuple(unread))
-    for one in dict.fromkeys(row for target in solved for row in _lost_corrections(target, preserved)):
+    for lost in dict.fromkeys(row for target in solved for row in _lost_corrections(target, preserved)):
         yield Finding(
             "warning",
             "correction-unfounded",
-            f"the old lock says that {one.package} {one.version} needs {one.constraint}, and {one.file} doesn't say"
+            f"the old lock says that {lost.package} {lost.version} needs {lost.constraint}, and {lost.file} doesn't say"
             " so; envspec leaves it out",
         )
 
@@ -212,10 +214,10 @@ def inspection_findings(solved: Sequence[Solved], preserved: Kept) -> Iterator[F
 def _lost_corrections(target: Solved, preserved: Kept) -> Iterator[LockedCorrection]:
     if not target.prepared.inputs.inspect:
         return
-    said = {(one.package, one.sha256, one.constraint) for one in target.read}
-    for one in target.rows_of_pins(row for row, _ in preserved.read.get(target.name, ())):
-        if (one.package, one.sha256, one.constraint) not in said and target.counts(one):
-            yield one
+    read = {(row.package, row.sha256, row.constraint) for row in target.read}
+    for lost in target.rows_of_pins(row for row, _ in preserved.read.get(target.name, ())):
+        if (lost.package, lost.sha256, lost.constraint) not in read and target.counts(lost):
+            yield lost
 
 
 class RelockRequest(Struct, frozen=True):
@@ -275,14 +277,14 @@ def _relock(request: RelockRequest, resolvers: Resolvers, findings: list[Finding
     findings += without_build
     spec = replace(case.spec, python_builds={python.platform: python.version for python in (pythons if own else ())})
     case = replace(case, spec=spec)
-    kept = preserve(request.first, Upgrade()) if request.first else preserve(old, move, flaws)
+    preserved = preserve(request.first, Upgrade()) if request.first else preserve(old, move, flaws)
     names = frozenset(target.name for target in targets)
     run = _Relocking(request, resolvers, case, names, flaws, bounds, begun)
 
     ready, before, refused = run.prepare(targets)
     solved = tuple[Solved, ...]()
     try:
-        solved = solve(ready, resolvers, kept, partial(run.judge, spec)) if ready else ()
+        solved = solve(ready, resolvers, preserved, partial(run.judge, spec)) if ready else ()
         refused = (*refused, *run.refusals(spec, solved))
     except EnvspecError as error:
         if is_obstacle(error):
@@ -292,15 +294,15 @@ def _relock(request: RelockRequest, resolvers: Resolvers, findings: list[Finding
             error.place = error.place or _place_of(spec, error)
             raise
     if refused:
-        sources = {name for one in refused for name in names_needed(one)}
-        of_sources = (finding for one in solved for finding in run.judge(spec, one) if finding.package in sources)
+        sources = {name for error in refused for name in names_needed(error)}
+        of_sources = (finding for target in solved for finding in run.judge(spec, target) if finding.package in sources)
         findings += effect_notes(solved)
         findings += before
-        findings += (_with_ways_of_machines(one) for one in of_sources if one.severity == "warning")
+        findings += (_with_ways_of_machines(finding) for finding in of_sources if finding.severity == "warning")
         run.refuse(refused, solved)
 
-    by_conda = {one.name: one.conda for one in solved}
-    of_wheels = tuple(inspection_findings(solved, kept))
+    by_conda = {target.name: target.conda for target in solved}
+    of_wheels = tuple(inspection_findings(solved, preserved))
     solved, notes = with_publishers(solved, old, resolvers.publishers)
     findings += notes
     try:
@@ -314,11 +316,11 @@ def _relock(request: RelockRequest, resolvers: Resolvers, findings: list[Finding
         findings += resolvers.findings((*of_wheels, *accepted))
     findings += resolvers.conda.findings(by_conda) if resolvers.conda is not None else ()
     findings += (*notes_before(ready, anew), *of_wheels, *accepted)
-    others = {target.name for target in spec.targets} - {target.name for target in anew}
-    locked = with_fullest_code((*anew, *(target for target in old or () if target.name in others)))
+    old_names = {target.name for target in spec.targets} - {target.name for target in anew}
+    locked = with_fullest_code((*anew, *(target for target in old or () if target.name in old_names)))
     findings += (*unused_sources(spec, locked), *misspelt_names(spec, locked))
-    read = {row for one in solved for row in one.shaped}
-    pins = [pin for target in locked if target.name in others for pin in target.pins]
+    read = {row for target in solved for row in target.shaped}
+    pins = [pin for target in locked if target.name in old_names for pin in target.pins]
     read |= {row for row in (old.corrections if old else ()) if any(map(row.is_of, pins))}
     in_order = tuple(sorted(locked, key=lambda target: target.name))
     lock = Lock(spec.name, case.shared, in_order, corrections=tuple(sorted(read)), pythons=pythons)
@@ -326,8 +328,8 @@ def _relock(request: RelockRequest, resolvers: Resolvers, findings: list[Finding
         return lock
     findings += base_findings(anew, request.inventories)
     bases = tuple(
-        LockedBase(name, hashlib.sha256(one.text.encode()).hexdigest(), one.digest)
-        for name, one in sorted(request.inventories.items())
+        LockedBase(name, hashlib.sha256(inventory.text.encode()).hexdigest(), inventory.digest)
+        for name, inventory in sorted(request.inventories.items())
     )
     return replace(lock, bases=bases).with_inventories(request.inventories)
 
@@ -394,8 +396,8 @@ class _Relocking(Struct, frozen=True):
         far behind. Targets of the `same` names had no refusal: they are solved again only where they changed."""
         spec, over = self.case.spec, Event()
         changed = self._with_builds(changed)
-        there = spec_case(changed)
-        if there.shared != self.case.shared or changed.python_builds != spec.python_builds:
+        new_case = spec_case(changed)
+        if new_case.shared != self.case.shared or changed.python_builds != spec.python_builds:
             same = ()
 
         def give_up() -> None:
@@ -417,10 +419,10 @@ class _Relocking(Struct, frozen=True):
                 and not (
                     target.name in same
                     and target == spec.target(target.name)
-                    and there.targets[target.name] == self.case.targets[target.name]
+                    and new_case.targets[target.name] == self.case.targets[target.name]
                 )
             ]
-            ready = prepare(there, anew, self.request.not_after, self.request.inventories)
+            ready = prepare(new_case, anew, self.request.not_after, self.request.inventories)
             solved = solve(ready, self.resolvers, Kept(), judge_in_time)
             further = self.refusals(changed, solved)
             if not further:
@@ -447,10 +449,10 @@ class _Relocking(Struct, frozen=True):
             platform: newest_build(changed.python, platform, before, changed.python_range or "")
             for platform in platforms
         }
-        return replace(changed, python_builds={name: one.version for name, one in builds.items() if one})
+        return replace(changed, python_builds={name: build.version for name, build in builds.items() if build})
 
     def _is_behind(self, solved: Solved) -> bool:
-        """Say whether a target leaves something far behind that the spec asks for as it stands."""
+        """Return whether a target leaves something far behind that the spec asks for as it stands."""
         before, request = self.case.targets[solved.name], solved.request
         if request is None:
             return False
@@ -466,18 +468,18 @@ class _Relocking(Struct, frozen=True):
         trial = Trial(spec, tuple(sorted(self.names)), attempt, monotonic, self.begun, 0 if allowed else SOLVES)
         error = all_in_the_way(refused, trial)
         error = together((*parts(error), *with_lines(_needs_of_builds(spec, parts(error)))))
-        for one in parts(error):
-            one.place = one.place or _place_of(spec, one)
+        for part in parts(error):
+            part.place = part.place or _place_of(spec, part)
         raise error from None
 
 
 def _needs_of_builds(spec: Spec, refused: Iterable[EnvspecError]) -> Iterator[BuildNeeds]:
     """Yield what builds need of the sources that a spec doesn't allow yet: allowed alone, they would be refused."""
     for error in refused:
-        for one in error.needed if isinstance(error, SourcesNeeded) else ():
-            targets = [name for name in one.targets if one.name not in spec.terms_of(name).built_against_lock]
-            if one.lacks is not None and targets:
-                yield _build_needs(spec, one, one.lacks, targets)
+        for source in error.needed if isinstance(error, SourcesNeeded) else ():
+            targets = [name for name in source.targets if source.name not in spec.terms_of(name).built_against_lock]
+            if source.lacks is not None and targets:
+                yield _build_needs(spec, source, source.lacks, targets)
 
 
 def _with_ways_of_machines(finding: Finding) -> Finding:
@@ -501,8 +503,8 @@ def _place_of(spec: Spec, refused: EnvspecError) -> Place | None:
     about none of the spec's, the target that it is said of. None for anything else that failed outside."""
     if refused.key in spec.places:
         return spec.places[refused.key]
-    told = [target for target in spec.targets if target.name in refused.targets]
-    targets = told or spec.targets
+    named = [target for target in spec.targets if target.name in refused.targets]
+    targets = named or spec.targets
     terms = [spec.pip_terms(target) for target in targets]
     lines = [located for target in targets for located in spec.pip_dependencies(target)]
     lines += [located for term in terms for located in (*term.overrides, *term.constraints)]
@@ -512,7 +514,7 @@ def _place_of(spec: Spec, refused: EnvspecError) -> Place | None:
                 return located.place
     if not isinstance(refused, AnswerNo | InputError):
         return None
-    return told[0].place if told else Place(spec.path)
+    return named[0].place if named else Place(spec.path)
 
 
 def _choose_targets(

@@ -43,7 +43,7 @@ class Inspector(Protocol):
     """Reads in wheels what they need of each other and their METADATA doesn't say."""
 
     def recalls(self, row: LockedCorrection, pin: Pin) -> bool:
-        """Say whether a lock's row is known to stand in the wheel of its pin. Nothing is fetched."""
+        """Return whether a lock's row is known to stand in the wheel of its pin. Nothing is fetched."""
 
     def read(self, pins: Sequence[Pin], about: Collection[tuple[str, str]] = ()) -> Sequence[LockedCorrection]:
         """Give what the wheels of a solution say against it, and, of the packages and bounds in `about`, what holds."""
@@ -88,7 +88,7 @@ class Resolvers(Struct, frozen=True):
     inspect: Inspector | None = None
     builds: Callable[[Sequence[BuildWanted]], BuildEnvironments] = _none
     publishers: Callable[[Iterable[Pin]], tuple[Mapping[Pin, Publisher], tuple[Finding, ...]]] = _none
-    findings: Callable[[Sequence[Finding]], Sequence[Finding]] = lambda others: ()
+    findings: Callable[[Sequence[Finding]], Sequence[Finding]] = lambda known: ()
     releases: Callable[[Request], Releases] = lambda request: lambda name: ()
     is_behind: Callable[[Request, Mapping[str, str]], bool] = lambda request, versions: False
     stop: Callable[[], object] = lambda: None
@@ -168,17 +168,17 @@ class Solved(Struct, frozen=True, dict=True):
         inputs = prepared.inputs
         if self.toolless is None and (without := self._without_tools):
             inputs = replace(inputs, requirements=without)
-        found = request_for(
+        request = request_for(
             prepared.shared,
             inputs,
             tuple(sorted({*prepared.constraints, *self.constraints})),
             self._provided,
             self.corrections,
             prepared.exempt,
-            tuple(sorted({name for one in self.gave_up if (name := one.final)})),
+            tuple(sorted({name for release in self.gave_up if (name := release.final)})),
             tuple(sorted(set(self._bounds))),
         )
-        return replace(found, extras=prepared.extras, direct=prepared.direct)
+        return replace(request, extras=prepared.extras, direct=prepared.direct)
 
     @property
     def _without_tools(self) -> tuple[str, ...]:
@@ -206,9 +206,12 @@ class Solved(Struct, frozen=True, dict=True):
             _refuse_setback(self, pins)
         looks: list[Callable[[Solved], Solved]] = [Solved.with_corrections]
         if (inspect := looking.inspect) is not None:
-            looks += [lambda one: one.inspect_wheels(inspect, looking.locked), lambda one: one.with_builds(inspect)]
+            looks += [
+                lambda target: target.inspect_wheels(inspect, looking.locked),
+                lambda target: target.with_builds(inspect),
+            ]
         if not self.hopeless and self.refusals < _REFUSALS:
-            looks.append(lambda one: one.with_bounds(looking.judge(one)))
+            looks.append(lambda target: target.with_bounds(looking.judge(target)))
         for look in looks:
             solved = look(solved)
             if solved.request != self.request:
@@ -227,7 +230,7 @@ class Solved(Struct, frozen=True, dict=True):
 
     @property
     def _bounds(self) -> tuple[str, ...]:
-        return tuple(str(one.finding.bound) for one in self.gave_up)
+        return tuple(str(release.finding.bound) for release in self.gave_up)
 
     @cached_property
     def versions(self) -> Mapping[str, str]:
@@ -246,9 +249,9 @@ class Solved(Struct, frozen=True, dict=True):
         constraints = (*inputs.constraints, *self.prepared.constraints, *self._bounds)
         known = collect_bounds(self.pip, inputs.requirements, constraints, self.request.overrides)
         # of a package's wheels the pinned one speaks, not a newer one that was given up
-        others = {self._row(one) for one in self.read} - {self._row(pin) for pin in self.rows_of_pins(self.read)}
+        unpinned = {self._row(row) for row in self.read} - {self._row(pin) for pin in self.rows_of_pins(self.read)}
         did = effects(self.request.corrections, self.pip, self.versions, known)
-        return tuple(effect for effect in did if effect.correction not in others)
+        return tuple(effect for effect in did if effect.correction not in unpinned)
 
     @property
     def shaped(self) -> tuple[LockedCorrection, ...]:
@@ -267,12 +270,12 @@ class Solved(Struct, frozen=True, dict=True):
         confirm; itself where that is nothing new. Raises what reading wheels raises."""
         if not self.prepared.inputs.inspect:
             return self
-        rows = [one for one in (*locked, *self.read) if self.counts(one)]
-        found = inspect.read(self.pins, frozenset((row.package, row.constraint) for row in rows))
-        more = [one for one in found if self.counts(one) and one not in self.read]
-        said = {(one.package, one.version, one.constraint) for one in found}
-        now = {(one.package, self.versions[one.package], one.constraint) for one in self.read if self._has(one)}
-        cleared = self.cleared | now - said
+        rows = [row for row in (*locked, *self.read) if self.counts(row)]
+        read = inspect.read(self.pins, frozenset((row.package, row.constraint) for row in rows))
+        more = [row for row in read if self.counts(row) and row not in self.read]
+        stated = {(row.package, row.version, row.constraint) for row in read}
+        now = {(row.package, self.versions[row.package], row.constraint) for row in self.read if self._has(row)}
+        cleared = self.cleared | now - stated
         return self.with_read_corrections(more, cleared) if more or cleared != self.cleared else self
 
     def with_builds(self, inspect: Inspector) -> Solved:
@@ -287,7 +290,7 @@ class Solved(Struct, frozen=True, dict=True):
         """Give the target with those rows of the old lock that are known to stand in the wheels that it pinned."""
         if not self.prepared.inputs.inspect:
             return self
-        return self.with_read_corrections(one for one, pin in locked if self.counts(one) and inspect.recalls(one, pin))
+        return self.with_read_corrections(row for row, pin in locked if self.counts(row) and inspect.recalls(row, pin))
 
     def with_read_corrections(
         self, more: Iterable[LockedCorrection], cleared: frozenset[tuple[str, str, str]] = frozenset()
@@ -300,7 +303,7 @@ class Solved(Struct, frozen=True, dict=True):
         return any(pin.name == row.package for pin in self.pip)
 
     def counts(self, row: LockedCorrection) -> bool:
-        """Say whether the spec lets a correction that was read from a wheel count."""
+        """Return whether the spec lets a correction that was read from a wheel count."""
         return self._row(row).name not in self.prepared.shared.without_corrections
 
     def _row(self, row: LockedCorrection) -> Correction:
@@ -313,26 +316,26 @@ class Solved(Struct, frozen=True, dict=True):
             return self
         known, off = self.request.corrections, self.prepared.shared.without_corrections
         overridden = set(map(requirement_name, self.request.overrides))
-        found = tuple(
+        broken = tuple(
             correction
             for correction in broken_corrections(known, self.pip, self.versions, off)
             if correction.bounded not in overridden
         )
-        if not found:
+        if not broken:
             return self
         # what stands side by side now will hardly part: one more solution, not one for each correction
-        names = known.beside(self.versions) | {one.name for one in found if one.kind != "requirement"}
-        corrections = self.corrections.with_active(names, found)
+        names = known.beside(self.versions) | {row.name for row in broken if row.kind != "requirement"}
+        corrections = self.corrections.with_active(names, broken)
         if corrections != self.corrections:
             return replace(self, corrections=corrections)
         # shown, and broken all the same: its METADATA doesn't come through the index proxy
-        lines = {one.requirement for one in found if one.kind != "extra"}
+        lines = {row.requirement for row in broken if row.kind != "extra"}
         return replace(self, constraints=tuple(sorted({*self.constraints, *lines})))
 
     def with_bounds(self, findings: Iterable[Finding]) -> Solved:
         """Give the target with bounds that rule out what the rules refuse; itself where there are none to try."""
         more = sacrifices(findings, self.pip, self.prepared.inputs.requirements, self.prepared.target.cuda)
-        new = tuple(one for one in more if one.finding.bound not in self._bounds)
+        new = tuple(release for release in more if release.finding.bound not in self._bounds)
         if not new:
             return self
         return replace(self, gave_up=(*self.gave_up, *new), before=self, refusals=self.refusals + 1)
@@ -358,27 +361,27 @@ def solve(
     installed = _conda_half(prepared, resolvers.conda, preserved)
     inspect = resolvers.inspect
     targets = {}
-    for one in prepared:
-        conda, rows = installed.get(one.name, ()), preserved.read.get(one.name, ())
-        keep = preserved.pip.get(one.name, Preferences())
+    for target in prepared:
+        conda, rows = installed.get(target.name, ()), preserved.read.get(target.name, ())
+        keep = preserved.pip.get(target.name, Preferences())
         looking = TargetReview(judge, inspect, tuple(row for row, _ in rows), keep)
-        begun = Solved(one.beside(conda), one.corrections, looking, conda=conda)
-        targets[one.name] = begun.replay(inspect, rows) if inspect else begun
-    asked = {name: one for name, one in targets.items() if one.request is not None}
-    solved, needed = resolvers.pip.resolve(asked, preserved.pip) if asked else ({}, None)
-    bare = {name: one.review(()) for name, one in targets.items() if name not in asked}
+        begun = Solved(target.beside(conda), target.corrections, looking, conda=conda)
+        targets[target.name] = begun.replay(inspect, rows) if inspect else begun
+    requested = {name: target for name, target in targets.items() if target.request is not None}
+    solved, needed = resolvers.pip.resolve(requested, preserved.pip) if requested else ({}, None)
+    bare = {name: target.review(()) for name, target in targets.items() if name not in requested}
     return tuple(replace({**solved, **bare}[target.name], needed=needed) for target in prepared)
 
 
 def _refuse_setback(target: Solved, pins: Sequence[Pin]) -> None:
     """Raise Unsatisfiable where a build tool took torch, or what the spec asks for, back."""
     assert target.toolless is not None
-    asked = set(map(requirement_name, target._without_tools))
-    before, now = ({pin.name: pin.version for pin in several} for several in (target.toolless.pip, pins))
+    required = set(map(requirement_name, target._without_tools))
+    before, now = ({pin.name: pin.version for pin in pins_of_half} for pins_of_half in (target.toolless.pip, pins))
     back = [
         name
         for name, version in before.items()
-        if (name in asked or stack_of(name) is not None) and is_older(now.get(name, version), version)
+        if (name in required or stack_of(name) is not None) and is_older(now.get(name, version), version)
     ]
     if not back:
         return
