@@ -160,7 +160,8 @@ def test_recipes_take_a_folder_as_a_build_context(machine: Machine) -> None:
     assert '--no-index --find-links "$INDEX_OWN"' in text
     assert 'index-own: "../../specs/wheels"' in (machine.folder / "recipes/demo/compose.yaml").read_text()
     definition = (machine.folder / "recipes/demo/cpu/apptainer.def").read_text()
-    assert "--no-index --find-links /mnt/index-own" in definition and "../specs/wheels" in definition
+    assert "export INDEX_OWN=/mnt/index-own\n" in definition and "../specs/wheels" in definition
+    assert '--no-index --find-links "$INDEX_OWN"' in definition
     container = (machine.folder / ".devcontainer/demo-cpu/devcontainer.json").read_text()
     assert "--build-context=index-own=${localWorkspaceFolder}/specs/wheels" in container
     everything = [one for one in (machine.folder / "recipes").rglob("*") if one.is_file()]
