@@ -359,7 +359,7 @@ seal_carried() {
         if [ -f "$file" ]; then echo "$sum  $file"; fi
     done <SHA256SUMS >own
     mv own SHA256SUMS
-    chmod -R a+rX .
+    chmod -R 0755 .
 }
 
 # links FOLDER NAME TARGET [NAME TARGET]...: make links in a folder.
