@@ -134,8 +134,8 @@ def make_bundle(request: BundleRequest) -> MadeBundle:
         brought = None
         if request.with_base:
             plan = make_plan(spec, lock, chosen)
-            if plan.borrowed:
-                names = ", ".join(f"{package.name} from {package.image.name}" for package in plan.borrowed)
+            if plan.image.borrowed:
+                names = ", ".join(f"{package.name} from {package.image.name}" for package in plan.image.borrowed)
                 hint = "leave it out of the spec's [image] and targets, or carry the image of `envspec image` over"
                 raise InputError(f"the image of {chosen.name} takes {names}, which a bundle doesn't bring", hint=hint)
             with (
@@ -195,10 +195,12 @@ def _carried_files(
     them."""
     refuse_secret_variables(spec, [target.name])
     plan = make_plan(spec, lock, target)
-    carried = {f"{CARRIED_FOLDER}/{name}": text for name, text in plan.carried.items()}
+    carried = {f"{CARRIED_FOLDER}/{name}": text for name, text in plan.image.carried.items()}
     # exports write these into the folder of an unpacked bundle
-    written = {path: encode(plan.files[path]) for path in map(plan.carried_file, (BUILD_SCRIPT, CHECK_ARCHIVE, SUMS))}
-    pip = build_files(lock, held, rules) if plan.pip else {}
+    written = {
+        path: encode(plan.sources.files[path]) for path in map(plan.carried_file, (BUILD_SCRIPT, CHECK_ARCHIVE, SUMS))
+    }
+    pip = build_files(lock, held, rules) if plan.sources.pip else {}
     if base := any_base(lock, target):
         return {**carried, **written, **pip, ON_BASE: base.for_installer}
     return {**carried, **written, **slurm.render(make_spec_plan(spec, lock)), **pip, **explicit_list(target)}

@@ -337,4 +337,4 @@ def _base(spec: Spec, lock: SoundLock, target: LockedTarget) -> tuple[str, Seque
     except InputError:
         # no recipe is possible, and an environment on some machine is all the same
         return spec.image.base, spec.image.apt
-    return plan.base.name, plan.debian
+    return plan.image.base.name, plan.image.debian

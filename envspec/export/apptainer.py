@@ -54,14 +54,14 @@ _Pairs = Sequence[tuple[str, str]]
 
 def render(plan: Plan) -> dict[str, str]:
     """Render `apptainer.def`, and `apptainer-offline.def` for a base image and a bundle beside it."""
-    if plan.on_base:
+    if plan.runtime.on_base:
         return {f"{plan.target}/{FILE}": on_base.apptainer(plan)}
     return {f"{plan.target}/{FILE}": _online(plan), f"{plan.target}/{OFFLINE_FILE}": _offline(plan)}
 
 
 def _usage(plan: Plan) -> Iterator[str]:
-    nv = " --nv" if plan.is_cuda else ""
-    own = plan.project
+    nv = " --nv" if plan.runtime.is_cuda else ""
+    own = plan.sources.project
     bound = f' --bind "{own.folder or "FOLDER"}:{PROJECT}:ro"' if own else ""
     yield plan.above
     definition = f"{plan.own}{plan.target}/{FILE}"
@@ -73,16 +73,16 @@ def _usage(plan: Plan) -> Iterator[str]:
     yield "  uv.toml         other indexes, mirrors and logins"
     yield "  apt-mirrors     mirrors of apt's archives: words like debian=URL"
     yield "  cache/          kept from build to build; without it, none"
-    if plan.torch_backend:
-        yield f"  pytorch-index   the URL of a mirror of the PyTorch index {plan.torch_backend}"
-    if plan.takes_netrc:
+    if plan.sources.torch_backend:
+        yield f"  pytorch-index   the URL of a mirror of the PyTorch index {plan.sources.torch_backend}"
+    if plan.sources.takes_netrc:
         yield "  netrc           logins of the spec's own indexes, and of those that have variants"
-    if plan.has_variants:
+    if plan.sources.has_variants:
         yield "  wheels/         a bundle's wheels: variants come from there instead of an index"
-    for index in plan.local_indexes:
+    for index in plan.sources.local_indexes:
         place = index.folder or index.path
         yield f"  index-{index.name}/   the folder of the index {index.name}, {place}; it must be there"
-    if plan.explicit:
+    if plan.sources.explicit:
         yield "  conda-channel-host   the host of your conda channels; it must be there"
         yield "  condarc, netrc       settings and logins for channels that want them"
     if own and own.versioned:
@@ -90,8 +90,8 @@ def _usage(plan: Plan) -> Iterator[str]:
 
 
 def _online(plan: Plan) -> str:
-    tools = [("uv", plan.uv), *([("micromamba", plan.micromamba)] if plan.micromamba else [])]
-    stages = [*tools, *((source.name, source.image) for source in plan.borrowed)]
+    tools = [("uv", plan.image.uv), *([("micromamba", plan.image.micromamba)] if plan.image.micromamba else [])]
+    stages = [*tools, *((source.name, source.image) for source in plan.image.borrowed)]
     return template.render(
         "apptainer.j2",
         plan=plan,
@@ -118,26 +118,29 @@ def _sources(plan: Plan) -> _Pairs:
 
 def _build_files(plan: Plan) -> _Pairs:
     """List the files of the requirements that no image keeps, and that each target has by the same name."""
-    own = [step.built_with for step in plan.pip if step.built_with]
-    return [(file, f"{LAYERS}/") for file in (*filter(None, [plan.build_table]), *own)]
+    own = [step.built_with for step in plan.sources.pip if step.built_with]
+    return [(file, f"{LAYERS}/") for file in (*filter(None, [plan.runtime.build_table]), *own)]
 
 
 def _environment(plan: Plan) -> dict[str, list[Command]]:
     """List the steps that make the whole environment, each file by its hash."""
-    compiling, own = plan.compiling, plan.compiling is None or plan.compiling.image == plan.base
-    if plan.explicit:
-        made = [run_step("conda", "-", f"{LAYERS}/{REQUIREMENTS}/{plan.explicit.rpartition('/')[2]}")]
+    compiling = plan.sources.compiling
+    own = compiling is None or compiling.image == plan.image.base
+    if plan.sources.explicit:
+        made = [run_step("conda", "-", f"{LAYERS}/{REQUIREMENTS}/{plan.sources.explicit.rpartition('/')[2]}")]
     elif own:
-        made = [python_words(plan, "-", "" if plan.base_python else "managed")]
+        made = [python_words(plan, "-", "" if plan.runtime.base_python else "managed")]
     else:
         # a Python of this stage would be missing in the image
         made = [python_words(plan, "-", "only-managed")]
-    built = [install(step, "-", compiles=bool(compiling and compiling.sees)) for step in plan.pip if step.source]
+    built = [
+        install(step, "-", compiles=bool(compiling and compiling.sees)) for step in plan.sources.pip if step.source
+    ]
     return {
         "debian": [debian_words(plan, compiling.apt, headers=own, dated=own)] if compiling else _debian(plan),
         "made": [*made, _copy_step(plan)],
-        "installed": [words for step in plan.pip if not step.source for words in install_words(step)],
-        "built": [*built, *([_project(plan.project, plan)] if plan.project else [])],
+        "installed": [words for step in plan.sources.pip if not step.source for words in install_words(step)],
+        "built": [*built, *([_project(plan.sources.project, plan)] if plan.sources.project else [])],
     }
 
 
@@ -154,9 +157,9 @@ def _copy_step(plan: Plan) -> Command:
 
 
 def _debian(plan: Plan) -> list[Command]:
-    names = [name for name in plan.debian if name != INIT]
-    own = plan.compiling is None or plan.compiling.image == plan.base
-    return [debian_words(plan, names, headers=bool(plan.torch) and own)] if names else []
+    names = [name for name in plan.image.debian if name != INIT]
+    own = plan.sources.compiling is None or plan.sources.compiling.image == plan.image.base
+    return [debian_words(plan, names, headers=bool(plan.runtime.torch) and own)] if names else []
 
 
 def _project(project: OwnProject, plan: Plan) -> Command:
@@ -199,9 +202,11 @@ def render_in_bundle(plan: Plan, parts: Iterable[str], base: str, digest: str) -
 
 
 def _offline(plan: Plan) -> str:
-    needs = [name for name in plan.debian if name not in (INIT, "ca-certificates")]
-    needs += [path for source in plan.borrowed for _, path in source.copies]
-    python = "micromamba" if plan.explicit else "" if plan.build else f"Python {plan.python} with its module venv"
+    needs = [name for name in plan.image.debian if name not in (INIT, "ca-certificates")]
+    needs += [path for source in plan.image.borrowed for _, path in source.copies]
+    python = "" if plan.runtime.build else f"Python {plan.runtime.python} with its module venv"
+    if plan.sources.explicit:
+        python = "micromamba"
     has = ", ".join(filter(None, [python, *needs]))
     beside = f"{plan.own}{plan.target}/"
     usage = [
@@ -209,7 +214,7 @@ def _offline(plan: Plan) -> str:
         *_wrap(BASE, f"an image{f' with {has}' if has else ''}"),
         f"  {BUNDLE:<16}envspec bundle SPEC --target {plan.target} -o {beside}{BUNDLE}",
     ]
-    built = plan.compiling if plan.compiling and plan.compiling.packages else None
+    built = plan.sources.compiling if plan.sources.compiling and plan.sources.compiling.packages else None
     if built:
         tools = [name for name in built.apt if name != "ca-certificates"]
         tools += ["CUDA's compiler in /usr/local/cuda"] if "CUDA_HOME" in built.env else []
@@ -241,10 +246,10 @@ def _wrap(file: str, text: str) -> Iterator[str]:
 
 def _at_end(plan: Plan) -> dict[str, Any]:
     """Give the values of what every definition ends with."""
-    links = [(name, target) for source in plan.toolkit for name, target in source.links]
+    links = [(name, target) for source in plan.image.toolkit for name, target in source.links]
     return {
         "links": [run_step("links", *_split(name), target) for name, target in links],
-        "libcuda": plan.is_cuda and plan.torch and numbers_in(plan.torch) < (2, 2),
+        "libcuda": plan.runtime.is_cuda and plan.runtime.torch and numbers_in(plan.runtime.torch) < (2, 2),
         "variables": list(environment_lines(plan)),
         "labels": sif.labels(plan),
         "help": list(_help(plan)),
@@ -258,7 +263,7 @@ def _split(path: str) -> tuple[str, str]:
 
 
 def _apps(plan: Plan) -> tuple[str, ...]:
-    return ("smoke", *(service.name for service in plan.services))
+    return ("smoke", *(service.name for service in plan.image.services))
 
 
 def files_of_a_sif(plan: Plan) -> dict[str, str]:
@@ -279,14 +284,14 @@ def files_of_a_sif(plan: Plan) -> dict[str, str]:
 
 
 def _help(plan: Plan) -> Iterator[str]:
-    nv = " --nv" if plan.is_cuda else ""
-    cuda = f", CUDA {plan.cuda}" if plan.cuda else ""
+    nv = " --nv" if plan.runtime.is_cuda else ""
+    cuda = f", CUDA {plan.runtime.cuda}" if plan.runtime.cuda else ""
     yield from map(definition_text, fill((plan.description or plan.title).split()))
-    yield f"{plan.title}: Python {plan.python}{cuda}, on {plan.platform}."
+    yield f"{plan.title}: Python {plan.runtime.python}{cuda}, on {plan.runtime.platform}."
     yield f'  apptainer run{nv} --bind "$PWD:{WORKSPACE}" IMAGE python train.py'
     yield f"  apptainer test{nv} IMAGE                  # the smoke check, short"
     yield f"  apptainer run{nv} --app smoke IMAGE       # the smoke check"
-    for service in plan.services:
+    for service in plan.image.services:
         yield f"  apptainer run{nv} --app {service.name} IMAGE     # on port {service.published or service.port}"
     yield "run looks at the driver first and activates conda's packages; exec does neither."
     yield "APPTAINERENV_NAME=VALUE sets a variable otherwise than the image."

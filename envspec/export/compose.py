@@ -13,7 +13,7 @@ from typing import Any
 from envspec.export import apt_mirrors, dockerfile
 from envspec.export.devcontainer import GIVEN
 from envspec.export.dockerfile_steps import CONTEXT, index_argument
-from envspec.export.plan import WORKSPACE, LocalIndex, OwnProject, Plan, SpecPlan, hash_heading
+from envspec.export.plan import EPOCH, WORKSPACE, LocalIndex, OwnProject, Plan, SpecPlan, hash_heading
 from envspec.lock.formats.yaml_text import dump
 
 FILE = "compose.yaml"
@@ -38,10 +38,10 @@ def render(plan: SpecPlan) -> dict[str, str]:
         f"ENVSPEC_WORKSPACE=FOLDER is seen as {WORKSPACE}; without it, a volume.",
         f"Builds take {', '.join(taken)} and {last} where you have them.",
     ]
-    if own := plan.targets[0].project:
+    if own := plan.targets[0].sources.project:
         folder = _default_folder(plan.targets[0])
         usage.append(f"{FOLDER_VARIABLE}=FOLDER has {own.name}{f'; without it, {folder}' if folder else ''}")
-    named = {GIVEN[service.name]: None for of in plan.targets for service in of.services}
+    named = {GIVEN[service.name]: None for of in plan.targets for service in of.image.services}
     if named:
         usage.append(f"Who may get in is in your environment: {', '.join(named)}.")
     document = {
@@ -60,7 +60,7 @@ def _project(name: str) -> str:
 
 def _default_folder(plan: Plan) -> str | None:
     """Give the folder of the spec's project, seen from this file's."""
-    return posixpath.relpath(plan.project.path, plan.place) if plan.project and plan.shares else None
+    return posixpath.relpath(plan.sources.project.path, plan.place) if plan.sources.project and plan.shares else None
 
 
 def _folder(plan: Plan, project: OwnProject) -> str:
@@ -81,28 +81,28 @@ def _service(plan: Plan, text: str) -> dict[str, Any]:
     build: dict[str, Any] = {
         "context": ".." if plan.shares else ".",
         "dockerfile": f"{plan.own}{plan.target}/{dockerfile.FILE}",
-        "platforms": [plan.oci_platform],
+        "platforms": [plan.runtime.oci_platform],
         # a name alone has its value from the environment, and stays unset where that has none
-        "args": [f"SOURCE_DATE_EPOCH={plan.epoch}", *apt_mirrors.arguments(text)],
+        "args": [f"SOURCE_DATE_EPOCH={EPOCH}", *apt_mirrors.arguments(text)],
         "secrets": [*apt_mirrors.secrets(text)],
     }
-    contexts = {CONTEXT: _folder(plan, plan.project)} if plan.project else {}
-    contexts |= {index.context: _index_folder(plan, index) for index in plan.local_indexes}
+    contexts = {CONTEXT: _folder(plan, plan.sources.project)} if plan.sources.project else {}
+    contexts |= {index.context: _index_folder(plan, index) for index in plan.sources.local_indexes}
     if contexts:
         build["additional_contexts"] = contexts
     service: dict[str, Any] = {
         "profiles": [PROFILE],
-        "image": plan.image,
-        "platform": plan.oci_platform,
+        "image": plan.image_name,
+        "platform": plan.runtime.oci_platform,
         "build": build,
         # DataLoader workers and NCCL share memory in /dev/shm
-        "shm_size": f"{plan.shm}b",
+        "shm_size": f"{plan.image.shm}b",
         "volumes": [f"${{ENVSPEC_WORKSPACE:-{_VOLUME}}}:{WORKSPACE}"],
     }
-    if plan.services:
-        service["ports"] = [server.mapping for server in plan.services]
-        service["environment"] = [GIVEN[server.name] for server in plan.services]
-    if plan.is_cuda:
+    if plan.image.services:
+        service["ports"] = [server.mapping for server in plan.image.services]
+        service["environment"] = [GIVEN[server.name] for server in plan.image.services]
+    if plan.runtime.is_cuda:
         gpus = {"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}
         service["deploy"] = {"resources": {"reservations": {"devices": [gpus]}}}
     return service

@@ -36,7 +36,7 @@ def render(plan: Plan) -> dict[str, str]:
         "dockerfile": f"{context}/{plan.own}{recipe}",
         "context": context,
         "options": [
-            f"--platform={plan.oci_platform}",
+            f"--platform={plan.runtime.oci_platform}",
             *_project(plan),
             *_indexes(plan),
             *_build_options(dockerfile.render(plan)[recipe]),
@@ -45,11 +45,11 @@ def render(plan: Plan) -> dict[str, str]:
     document: dict[str, Any] = {
         "name": plan.title,
         "build": build,
-        "remoteUser": plan.user,
+        "remoteUser": plan.image.user,
         # Dev containers replace the entrypoint, and so its init.
         "init": True,
         # DataLoader workers share memory in /dev/shm, of which a container has 64 MB
-        "runArgs": [f"--shm-size={plan.shm}"],
+        "runArgs": [f"--shm-size={plan.image.shm}"],
         "postStartCommand": _start(plan),
         "customizations": {
             "vscode": {
@@ -58,12 +58,12 @@ def render(plan: Plan) -> dict[str, str]:
             }
         },
     }
-    if plan.is_cuda:
+    if plan.runtime.is_cuda:
         document["hostRequirements"] = {"gpu": "optional"}
-    if plan.services:
-        document["forwardPorts"] = [service.port for service in plan.services]
-        document["portsAttributes"] = {str(service.port): {"label": service.name} for service in plan.services}
-        names = [GIVEN[service.name] for service in plan.services]
+    if plan.image.services:
+        document["forwardPorts"] = [service.port for service in plan.image.services]
+        document["portsAttributes"] = {str(service.port): {"label": service.name} for service in plan.image.services}
+        names = [GIVEN[service.name] for service in plan.image.services]
         document["remoteEnv"] = {name: f"${{localEnv:{name}}}" for name in names}
     comment = "".join(f"// {line}".rstrip() + "\n" for line in heading(plan))
     return {path_of(plan): comment + json.dumps(document, indent=2) + "\n"}
@@ -80,14 +80,14 @@ def _own(plan: Plan) -> str:
 
 def _project(plan: Plan) -> Iterator[str]:
     """Give the option for the folder of the spec's project: below the opened one, or the opened one itself."""
-    if plan.project:
-        below = "" if plan.project.path == "." or plan.project.folder is None else f"/{plan.project.path}"
+    if project := plan.sources.project:
+        below = "" if project.path == "." or project.folder is None else f"/{project.path}"
         yield f"--build-context={CONTEXT}=${{localWorkspaceFolder}}{below}"
 
 
 def _indexes(plan: Plan) -> Iterator[str]:
     """Give the options for indexes that are folders."""
-    for index in plan.local_indexes:
+    for index in plan.sources.local_indexes:
         path = index.path if index.path.startswith("/") else f"${{localWorkspaceFolder}}/{index.path}"
         yield f"--build-context={index.context}={path}"
 
@@ -105,9 +105,9 @@ def _start(plan: Plan) -> str:
     start.
     """
     entrypoint = f"{CARRIED}/entrypoint.sh"
-    if not plan.services:
+    if not plan.image.services:
         return f"{entrypoint} true"
-    names = " ".join(service.name for service in plan.services)
+    names = " ".join(service.name for service in plan.image.services)
     return (
         f"{entrypoint} true && umask 077 && trap '' HUP && export ENVSPEC_SKIP_PREFLIGHT=1 && for service in {names};"
         f' do {entrypoint} "$service" </dev/null >"/tmp/envspec-$service.log" 2>&1 & done'

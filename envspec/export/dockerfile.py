@@ -33,6 +33,7 @@ from envspec.export.pip_steps import LAYERS as ALL_LAYERS
 from envspec.export.plan import (
     BUILD_SCRIPT,
     ENTRYPOINT,
+    EPOCH,
     FETCH_VARIANTS,
     HEALTH_CHECK,
     MARK,
@@ -73,7 +74,7 @@ _Run = tuple[Sequence[str], Sequence[Command]]
 
 def render(plan: Plan) -> dict[str, str]:
     """Render the target's Dockerfile, and the `.dockerignore` that limits every target's context."""
-    if plan.on_base is None:
+    if plan.runtime.on_base is None:
         text = template.render("dockerfile.j2", **_values(plan))
     else:
         text = on_base.dockerfile(plan)
@@ -87,27 +88,33 @@ def render(plan: Plan) -> dict[str, str]:
 
 def _usage(plan: Plan) -> Iterator[str]:
     yield plan.above
-    contexts = [f"{index.context}={shell(index.folder or 'FOLDER')}" for index in plan.local_indexes]
-    if plan.project:
-        contexts.insert(0, f"{CONTEXT}={shell(plan.project.folder or 'FOLDER')}")
-    words = ["docker buildx build", f"--build-arg SOURCE_DATE_EPOCH={plan.epoch}", f"--platform {plan.oci_platform}"]
+    contexts = [f"{index.context}={shell(index.folder or 'FOLDER')}" for index in plan.sources.local_indexes]
+    if plan.sources.project:
+        contexts.insert(0, f"{CONTEXT}={shell(plan.sources.project.folder or 'FOLDER')}")
+    words = ["docker buildx build", f"--build-arg SOURCE_DATE_EPOCH={EPOCH}", f"--platform {plan.runtime.oci_platform}"]
     words += [f"--build-context {line}" for line in contexts]
-    if plan.explicit:
+    if plan.sources.explicit:
         words.append(f"--build-arg {CHANNEL_HOST}=host.of.your.channels")
-    yield from _broken([*words, f"-f {plan.own}{plan.target}/{FILE} -t {plan.image} ."])
-    gpus = ["--gpus all"] if plan.is_cuda else []
-    ports = [f"-p {service.mapping}" for service in plan.services]
-    run = ["docker run --rm -it", *gpus, f"--shm-size {plan.shm}", *ports, f'-v "$PWD:{WORKSPACE}" {plan.image}']
+    yield from _broken([*words, f"-f {plan.own}{plan.target}/{FILE} -t {plan.image_name} ."])
+    gpus = ["--gpus all"] if plan.runtime.is_cuda else []
+    ports = [f"-p {service.mapping}" for service in plan.image.services]
+    run = [
+        "docker run --rm -it",
+        *gpus,
+        f"--shm-size {plan.image.shm}",
+        *ports,
+        f'-v "$PWD:{WORKSPACE}" {plan.image_name}',
+    ]
     yield from _broken(run)
-    secrets = ["--secret id=uv,src=FILE", f"id={apt_mirrors.FILE}", *["id=netrc"] * plan.takes_netrc]
-    mirror = [f"--build-arg {MIRROR}=URL"] if plan.torch_backend else []
+    secrets = ["--secret id=uv,src=FILE", f"id={apt_mirrors.FILE}", *["id=netrc"] * plan.sources.takes_netrc]
+    mirror = [f"--build-arg {MIRROR}=URL"] if plan.sources.torch_backend else []
     yield f"Mirrors and logins stay outside: {', '.join([*secrets, *mirror])}"
-    if plan.has_variants:
+    if plan.sources.has_variants:
         yield f"Wheels of variants come from a bundle instead by --build-context {WHEELS}=BUNDLE/wheels."
-    if plan.explicit:
+    if plan.sources.explicit:
         yield "Channels with a login or a certificate of their own: --secret id=netrc, id=condarc and id=ca."
-    if plan.project and plan.project.versioned:
-        yield f"The version of {plan.project.name}, where git would tell it: --build-arg {VERSION}=1.2.3"
+    if plan.sources.project and plan.sources.project.versioned:
+        yield f"The version of {plan.sources.project.name}, where git would tell it: --build-arg {VERSION}=1.2.3"
 
 
 def _broken(words: Iterable[str]) -> Iterator[str]:
@@ -117,17 +124,18 @@ def _broken(words: Iterable[str]) -> Iterator[str]:
 
 def _values(plan: Plan) -> dict[str, Any]:
     check = HEALTH_CHECK
-    project = plan.project
+    project = plan.sources.project
     return {
         "plan": plan,
         "heading": heading(plan, _usage(plan)),
         "images": dict(_images(plan)),
         "programs": [plan.carried_file(BUILD_SCRIPT), plan.carried_file("bytecode.py")],
-        "conda": plan.explicit and (_CONDA_MOUNTS, [run_step("conda", "conda", in_layers(plan.explicit))]),
+        "conda": plan.sources.explicit
+        and (_CONDA_MOUNTS, [run_step("conda", "conda", in_layers(plan.sources.explicit))]),
         "python": (UV_MOUNTS, [python_words(plan, "python")]),
         "fetched": _fetch_stage(plan),
         "groups": [_group(plan, group) for group in (*_BELOW_SOURCES, "rest") if _has(plan, group)],
-        "compiling": plan.compiling and _compiling(plan, plan.compiling),
+        "compiling": plan.sources.compiling and _compiling(plan, plan.sources.compiling),
         "requirements": f"{plan.own}{REQUIREMENTS}",
         "carried": ((), [run_step("carried", "carried", "/opt/env/bin/python", *further_names(plan))]),
         "project": project and {**_install_step(project.wheels, "-"), "build": _project_run(project)},
@@ -135,7 +143,7 @@ def _values(plan: Plan) -> dict[str, Any]:
         "layers": [(layer, _MADE_BY.get(layer, layer)) for layer in ALL_LAYERS if _has(plan, layer)],
         "variables": image_variables(plan),
         "labels": recipe_labels(plan),
-        "ports": [str(service.port) for service in plan.services],
+        "ports": [str(service.port) for service in plan.image.services],
         "times": [
             f"--interval={check.interval}s",
             f"--timeout={check.timeout}s",
@@ -151,24 +159,24 @@ def _project_run(project: OwnProject) -> _Run:
 
 
 def _images(plan: Plan) -> Iterator[tuple[str, str]]:
-    yield "BASE_IMAGE", plan.base.pinned
-    yield "UV_IMAGE", plan.uv.pinned
-    if plan.micromamba:
-        yield "MICROMAMBA_IMAGE", plan.micromamba.pinned
-    if plan.compiling and plan.compiling.image != plan.base:
-        yield "COMPILER_IMAGE", plan.compiling.image.pinned
-    for source in plan.borrowed:
+    yield "BASE_IMAGE", plan.image.base.pinned
+    yield "UV_IMAGE", plan.image.uv.pinned
+    if plan.image.micromamba:
+        yield "MICROMAMBA_IMAGE", plan.image.micromamba.pinned
+    if plan.sources.compiling and plan.sources.compiling.image != plan.image.base:
+        yield "COMPILER_IMAGE", plan.sources.compiling.image.pinned
+    for source in plan.image.borrowed:
         yield f"{source.name.upper().replace('-', '_')}_IMAGE", source.image.pinned
 
 
 def _has(plan: Plan, layer: str) -> bool:
     present = {
-        "python": not plan.explicit,
-        "conda": bool(plan.explicit),
-        "project": bool(plan.project),
+        "python": not plan.sources.explicit,
+        "conda": bool(plan.sources.explicit),
+        "project": bool(plan.sources.project),
         "carried": True,
     }
-    return present[layer] if layer in present else any(step.group == layer for step in plan.pip)
+    return present[layer] if layer in present else any(step.group == layer for step in plan.sources.pip)
 
 
 def _install_step(steps: Iterable[PipStep], layer: str) -> dict[str, Any]:
@@ -182,12 +190,12 @@ def _install_step(steps: Iterable[PipStep], layer: str) -> dict[str, Any]:
 
 
 def _group(plan: Plan, group: str) -> dict[str, Any]:
-    return _install_step((step for step in plan.pip if step.group == group), group)
+    return _install_step((step for step in plan.sources.pip if step.group == group), group)
 
 
 def _fetch_stage(plan: Plan) -> dict[str, Any] | None:
     """Make the stage that fetches the wheels of variants."""
-    steps = [step for step in plan.pip if step.variants]
+    steps = [step for step in plan.sources.pip if step.variants]
     return (
         {
             "apt": ([MIRRORS_SECRET], [run_step("apt", "ca-certificates")]),
@@ -201,10 +209,10 @@ def _fetch_stage(plan: Plan) -> dict[str, Any] | None:
 
 
 def _compiling(plan: Plan, compiling: Compiling) -> dict[str, Any]:
-    own = compiling.image == plan.base
-    sources = [step for step in plan.pip if step.source]
+    own = compiling.image == plan.image.base
+    sources = [step for step in plan.sources.pip if step.source]
     packages = f"what the lock has as source only: {', '.join(compiling.packages)}"
-    what = packages if compiling.packages else plan.project.name if plan.project else "nothing"
+    what = packages if compiling.packages else plan.sources.project.name if plan.sources.project else "nothing"
     commands = [install(step, "source", compiles=compiling.sees) for step in sources]
     built = {**_install_step(sources, "source"), "run": ([SECRET, *uv_mounts(sources)], commands)}
     wheels = _install_step(compiling.wheels, "-")
@@ -224,14 +232,17 @@ def _compiling(plan: Plan, compiling: Compiling) -> dict[str, Any]:
 def _system(plan: Plan) -> dict[str, _Run]:
     """Make the image's own RUNs: Debian's packages that every image of the kind has, then the spec's and the user."""
     at, see = _TOOLS, f"--mount=from=python,source={LAYERS},target={_TOOLS}"
-    more = [debian_words(plan, plan.spec_apt, headers=False, at=at)] if plan.spec_apt else []
-    links = [(name, target) for source in plan.toolkit for name, target in source.links]
+    more = [debian_words(plan, plan.image.spec_apt, headers=False, at=at)] if plan.image.spec_apt else []
+    links = [(name, target) for source in plan.image.toolkit for name, target in source.links]
     for folder in sorted({name.rpartition("/")[0] for name, _ in links}):
         own = [(name.rpartition("/")[2], target) for name, target in links if name.startswith(f"{folder}/")]
         more.append(run_step("links", folder, *(word for pair in own for word in pair), at=at))
     digest = f"build={build_digest()}"
-    first, *later = [*more, run_step("user", plan.user, at=at)]
+    first, *later = [*more, run_step("user", plan.image.user, at=at)]
     return {
-        "tools": ([see, MIRRORS_SECRET], [(digest, *debian_words(plan, plan.apt, headers=bool(plan.torch), at=at))]),
-        "own": ([see, *([MIRRORS_SECRET] if plan.spec_apt else [])], [(digest, *first), *later]),
+        "tools": (
+            [see, MIRRORS_SECRET],
+            [(digest, *debian_words(plan, plan.image.apt, headers=bool(plan.runtime.torch), at=at))],
+        ),
+        "own": ([see, *([MIRRORS_SECRET] if plan.image.spec_apt else [])], [(digest, *first), *later]),
     }

@@ -53,18 +53,18 @@ def fetch(step: PipStep) -> Command:
 
 def python_words(plan: Plan, layer: str, preference: str = "", folder: str = "") -> Command:
     """List the words that make the virtual environment. `folder` has uv's table, beside the script of builds."""
-    if plan.build_table:
-        return run_step("python", layer, f"{folder}{plan.build_table.rpartition('/')[2]}")
-    return run_step("python", layer, plan.python_request, preference or plan.python_preference)
+    if plan.runtime.build_table:
+        return run_step("python", layer, f"{folder}{plan.runtime.build_table.rpartition('/')[2]}")
+    return run_step("python", layer, plan.runtime.python_request, preference or plan.runtime.python_preference)
 
 
 def debian_words(
     plan: Plan, packages: Sequence[str], *, headers: bool, dated: bool = True, at: str = LAYERS
 ) -> Command:
     """List the words that install packages of Debian, as of the plan's day where they are `dated`."""
-    words = ["--as-of", apt_mirrors.day_of(plan.snapshot)] if dated and plan.snapshot else []
+    words = ["--as-of", apt_mirrors.day_of(plan.image.snapshot)] if dated and plan.image.snapshot else []
     if headers and not plan.brings_headers:
-        words += ["--headers", plan.python]
+        words += ["--headers", plan.runtime.python]
     return run_step("apt", *words, *packages, at=at)
 
 
@@ -117,4 +117,4 @@ def uv_mounts(steps: Sequence[PipStep]) -> list[str]:
 
 def further_names(plan: Plan) -> list[str]:
     """Name the carried files of an image beside the smoke check and what every image has."""
-    return [name for name in plan.carries if not name.startswith(f"{CHECK}/") and name not in OF_ALL]
+    return [name for name in plan.image.carries if not name.startswith(f"{CHECK}/") and name not in OF_ALL]

@@ -20,12 +20,12 @@ _STATIC = ("12", "13")
 def render(plan: Plan) -> dict[str, str]:
     """`<target>/environment.toml`."""
     name = f"{plan.target}/{FILE}"
-    host, _, path = plan.image.partition("/")
-    of_registry = f"{host}#{path}" if "." in host or ":" in host else plan.image
-    image = of_registry if plan.repository else f"./{plan.title}.sqsh"
-    made = f"enroot import -x mount -o {plan.title}.sqsh podman://{plan.image}     # where podman has the image"
+    host, _, path = plan.image_name.partition("/")
+    of_registry = f"{host}#{path}" if "." in host or ":" in host else plan.image_name
+    image = of_registry if plan.image.repository else f"./{plan.title}.sqsh"
+    made = f"enroot import -x mount -o {plan.title}.sqsh podman://{plan.image_name}     # where podman has the image"
     usage = [
-        *([] if plan.repository else [made]),
+        *([] if plan.image.repository else [made]),
         f'srun --environment="$PWD/{name}" sh {CARRIED}/entrypoint.sh smoke     # the smoke check, in a job',
         "The container sees the folder where srun is started, and no home.",
     ]
@@ -46,10 +46,10 @@ def render(plan: Plan) -> dict[str, str]:
 
 
 def _annotations(plan: Plan) -> Iterator[str]:
-    if not plan.is_cuda or plan.cuda is None:
+    if not plan.runtime.is_cuda or plan.runtime.cuda is None:
         return
-    major = plan.cuda.partition(".")[0]
+    major = plan.runtime.cuda.partition(".")[0]
     # packages of CUDA have no libcudart.so without a version, which the plugin for any CUDA loads
-    own = plan.on_base is None and major in _STATIC
+    own = plan.runtime.on_base is None and major in _STATIC
     yield from ("", "[annotations]", 'com.hooks.aws_ofi_nccl.enabled = "true"')
     yield f"com.hooks.aws_ofi_nccl.variant = {string(f'cuda{major}' if own else 'cuda-dl')}"

@@ -40,15 +40,15 @@ class Recipe(Struct, frozen=True):
 
 
 RECIPES = {
-    "dockerfile": Recipe(dockerfile.render, names=(dockerfile.FILE,), shared=lambda plan: plan.files),
+    "dockerfile": Recipe(dockerfile.render, names=(dockerfile.FILE,), shared=lambda plan: plan.sources.files),
     "compose": Recipe(whole=compose.render),
     "apptainer": Recipe(
-        apptainer.render, names=(apptainer.FILE, apptainer.OFFLINE_FILE), shared=lambda plan: plan.files
+        apptainer.render, names=(apptainer.FILE, apptainer.OFFLINE_FILE), shared=lambda plan: plan.sources.files
     ),
     "nix": Recipe(whole=nix.render, shared=nix.shared_files),
     "devcontainer": Recipe(devcontainer.render),
     # what carries no image lies beside the job
-    "slurm": Recipe(whole=slurm.render, shared=lambda plan: plan.files if slurm.is_on_machine(plan) else ()),
+    "slurm": Recipe(whole=slurm.render, shared=lambda plan: plan.sources.files if slurm.is_on_machine(plan) else ()),
     "lmod": Recipe(whole=lmod.render),
     "kubernetes": Recipe(kubernetes.render, names=(kubernetes.FILE,)),
     "htcondor": Recipe(htcondor.render, names=(htcondor.FILE,), listed=False),
@@ -85,7 +85,7 @@ def render_spec(plan: SpecPlan, name: str) -> dict[str, str]:
 
 def below_the_spec(plan: Plan, paths: Iterable[str]) -> dict[str, str]:
     """Give files of a plan by path below the spec's folder: those of all specs stand beside it."""
-    return {_relative(path, plan.own or "."): plan.files[path] for path in paths}
+    return {_relative(path, plan.own or "."): plan.sources.files[path] for path in paths}
 
 
 @cache

@@ -19,7 +19,7 @@ _ARCH = {"linux-64": "X86_64", "linux-aarch64": "aarch64"}
 def render(plan: Plan) -> dict[str, str]:
     """`<target>/job.sub`."""
     name = f"{plan.target}/{FILE}"
-    more, ranks = ("gpus=8 cpus=64 memory=512GB ", 8) if plan.is_cuda else ("", 1)
+    more, ranks = ("gpus=8 cpus=64 memory=512GB ", 8) if plan.runtime.is_cuda else ("", 1)
     train = f"'command=torchrun --standalone --nproc-per-node={ranks} train.py' files=train.py"
     digest = "$(lock)" if plan.shares else f"{plan.target}={plan.lock_digest}"
     # plain git merges what stands in no file of a repository
@@ -27,7 +27,7 @@ def render(plan: Plan) -> dict[str, str]:
     usage = [
         f"condor_submit {reads}{name}     # the smoke check, with {plan.title}.sif beside where it is submitted",
         f"condor_submit {reads}{more}{train} {name}",
-        f"condor_submit {reads}image=docker://{plan.image} {name}     # the image instead, from its registry",
+        f"condor_submit {reads}image=docker://{plan.image_name} {name}     # the image instead, from its registry",
     ]
     lines = [
         *hash_heading(plan, usage),
@@ -42,9 +42,9 @@ def render(plan: Plan) -> dict[str, str]:
         "transfer_input_files = $(files)",
         "should_transfer_files = YES",
         "when_to_transfer_output = ON_EXIT_OR_EVICT",
-        f"request_cpus = $(cpus:{8 if plan.is_cuda else 1})",
+        f"request_cpus = $(cpus:{8 if plan.runtime.is_cuda else 1})",
         "request_memory = $(memory:32GB)",
-        f'requirements = TARGET.Arch == "{_ARCH[plan.platform]}"',
+        f'requirements = TARGET.Arch == "{_ARCH[plan.runtime.platform]}"',
         *_gpus(plan),
         f"output = {plan.title}-$(Cluster).out",
         f"error = {plan.title}-$(Cluster).err",
@@ -55,15 +55,16 @@ def render(plan: Plan) -> dict[str, str]:
 
 
 def _gpus(plan: Plan) -> Iterator[str]:
-    if not plan.is_cuda:
+    if not plan.runtime.is_cuda:
         return
     yield "request_gpus = $(gpus:1)"
-    if plan.architectures:
-        yield from _capabilities([cc.read_capability(sm) for sm in plan.architectures])
-    brought = any(source.name == compat.NAME for source in plan.toolkit)
-    runtime = toolkits.of_driver(plan.driver_floor, plan.platform) if plan.driver_floor and not brought else None
+    if plan.runtime.architectures:
+        yield from _capabilities([cc.read_capability(sm) for sm in plan.runtime.architectures])
+    brought = any(source.name == compat.NAME for source in plan.image.toolkit)
+    floor = plan.runtime.driver_floor
+    runtime = toolkits.of_driver(floor, plan.runtime.platform) if floor and not brought else None
     if runtime:
-        yield f"# what a driver from {plan.driver_floor} on says that it runs"
+        yield f"# what a driver from {floor} on says that it runs"
         yield f"gpus_minimum_runtime = {runtime}"
 
 

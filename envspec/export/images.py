@@ -31,30 +31,30 @@ def missing_pins(plans: Iterable[Plan], formats: Iterable[str]) -> tuple[str, ..
     for plan in plans:
         if names.intersection(IMAGES):
             lines += _of_image(plan)
-        if NIX in names and plan.explicit is None:
+        if NIX in names and plan.sources.explicit is None:
             lines.append("nixpkgs is the newest of its branch, until `nix flake lock` pins it")
     return tuple(dict.fromkeys(lines))
 
 
 def _of_image(plan: Plan) -> Iterator[str]:
-    if plan.on_base:
-        yield from (
-            f"the image {entry.name} has no digest" for entry in (plan.base, plan.uv) if "@" not in entry.pinned
-        )
+    if plan.runtime.on_base:
+        on_base = (plan.image.base, plan.image.uv)
+        yield from (f"the image {image.name} has no digest" for image in on_base if "@" not in image.pinned)
         return
-    images = [plan.base, plan.uv, plan.micromamba, plan.compiling.image if plan.compiling else None]
-    for image in (*images, *(source.image for source in plan.borrowed)):
+    compiling = plan.sources.compiling
+    images = (plan.image.base, plan.image.uv, plan.image.micromamba, compiling.image if compiling else None)
+    for image in (*images, *(source.image for source in plan.image.borrowed)):
         if image is not None and "@" not in image.pinned:
             yield f"the image {image.name} has no digest"
-    if plan.snapshot is None:
+    if plan.image.snapshot is None:
         yield NO_SNAPSHOT
-    elif plan.compiling and plan.compiling.image != plan.base:
-        yield f"packages of apt in {plan.compiling.image.name}, where sources are built, are the newest on that day"
-    if plan.build is None and plan.explicit is None and not plan.base_python:
-        yield f"the lock names no build of Python {plan.python}"
-    loose = {name for step in plan.pip if step.source and not step.built_with for name in step.packages}
+    elif compiling and compiling.image != plan.image.base:
+        yield f"packages of apt in {compiling.image.name}, where sources are built, are the newest on that day"
+    if plan.runtime.build is None and plan.sources.explicit is None and not plan.runtime.base_python:
+        yield f"the lock names no build of Python {plan.runtime.python}"
+    loose = {name for step in plan.sources.pip if step.source and not step.built_with for name in step.packages}
     # what is built in the environment itself has the lock's own packages alone
-    loose -= {name for step in plan.pip for name in step.unisolated}
+    loose -= {name for step in plan.sources.pip for name in step.unisolated}
     if loose:
         yield f"the lock names no wheels to build {', '.join(sorted(loose))} with"
 

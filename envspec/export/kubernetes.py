@@ -24,8 +24,8 @@ def render(plan: Plan) -> dict[str, str]:
 
 
 def _usage(plan: Plan) -> list[str]:
-    if plan.repository:
-        before = f"Before that: docker push {plan.image}"
+    if plan.image.repository:
+        before = f"Before that: docker push {plan.image_name}"
     else:
         before = "Before that: push the image to a registry of yours, which [image] name in the spec names."
     manifest = f"{plan.target}/{FILE}"
@@ -67,7 +67,7 @@ def _training(plan: Plan, name: str) -> list[str]:
     table = plan.kubernetes
     if not table.program:
         return ["smoke"]
-    ranks = table.gpus if plan.is_cuda else 1
+    ranks = table.gpus if plan.runtime.is_cuda else 1
     warned = ["sh", f"{CARRIED}/warned.sh", "TERM"]
     if table.nodes == 1:
         return [*warned, "torchrun", "--standalone", f"--nproc-per-node={ranks}", *map(_literal, table.program)]
@@ -121,9 +121,9 @@ def _pod(plan: Plan) -> dict[str, Any]:
     """Make what pods have, but for their containers."""
     table = plan.kubernetes
     taints = [_toleration(taint) for taint in table.tolerations]
-    if plan.architectures:
+    if plan.runtime.architectures:
         taints.insert(0, {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"})
-    labels = {"kubernetes.io/arch": plan.oci_platform.rpartition("/")[2], **table.node_selector}
+    labels = {"kubernetes.io/arch": plan.runtime.oci_platform.rpartition("/")[2], **table.node_selector}
     workspace = {"persistentVolumeClaim": {"claimName": table.volume}} if table.volume else {"emptyDir": {}}
     spec = {
         "automountServiceAccountToken": False,
@@ -141,7 +141,7 @@ def _pod(plan: Plan) -> dict[str, Any]:
         },
         "volumes": [
             # DataLoader workers and NCCL share memory in /dev/shm
-            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{plan.shm.upper()}i"}},
+            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{plan.image.shm.upper()}i"}},
             {"name": "tmp", "emptyDir": {}},
             {"name": "workspace", **workspace},
         ],
@@ -151,10 +151,10 @@ def _pod(plan: Plan) -> dict[str, Any]:
 
 def _image(plan: Plan) -> dict[str, Any]:
     """Make the image and when it is pulled: its name stays when a new one is pushed."""
-    policy = plan.kubernetes.pull_policy or ("Always" if plan.repository else None)
+    policy = plan.kubernetes.pull_policy or ("Always" if plan.image.repository else None)
     lock = {"name": "ENVSPEC_LOCK", "value": f"{plan.target}={plan.lock_digest}"}
     return {
-        "image": plan.image,
+        "image": plan.image_name,
         **({"imagePullPolicy": policy} if policy else {}),
         **({} if plan.shares else {"env": [lock]}),
     }
@@ -170,7 +170,7 @@ def _toleration(taint: str) -> dict[str, str]:
 def _container(plan: Plan) -> dict[str, Any]:
     """Make what every container has, after its name, image and program."""
     table = plan.kubernetes
-    limits = {"nvidia.com/gpu": str(table.gpus)} if plan.is_cuda else {}
+    limits = {"nvidia.com/gpu": str(table.gpus)} if plan.runtime.is_cuda else {}
     if table.rdma:
         limits[table.rdma] = "1"
     requests = {"cpu": str(table.cpus)} if table.cpus else {}
@@ -197,7 +197,7 @@ def _affinity(plan: Plan) -> dict[str, Any] | None:
     GPU feature discovery has labelled them. A node without its labels is taken: a plain requirement would have the pod
     wait for ever in a cluster that has none, and there the image's preflight tells of a wrong GPU.
     """
-    if not plan.architectures:
+    if not plan.runtime.architectures:
         return None
     terms = [{"matchExpressions": needs} for needs in _nodes(plan)]
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
@@ -207,7 +207,7 @@ def _nodes(plan: Plan) -> Iterator[list[dict[str, Any]]]:
     """List the kinds of node that do, each by what its labels are."""
     driver = "cuda.driver-version.major"
     lowest: dict[int, int] = {}
-    for architecture in map(read_capability, plan.architectures):
+    for architecture in map(read_capability, plan.runtime.architectures):
         lowest[architecture.major] = min(architecture.number % 10, lowest.get(architecture.major, 9))
     # code runs on its own major version, from its own minor version on
     alike: dict[int, list[int]] = {}
@@ -216,9 +216,9 @@ def _nodes(plan: Plan) -> Iterator[list[dict[str, Any]]]:
     for minor, majors in alike.items():
         gpu = [_label("gpu.compute.major", "In", *majors)]
         gpu += [_label("gpu.compute.minor", "Gt", minor - 1)] if minor else []
-        if plan.driver_floor:
+        if plan.runtime.driver_floor:
             # Gt has no form for "or the same"
-            yield [*gpu, _label(driver, "Gt", int(plan.driver_floor.partition(".")[0]) - 1)]
+            yield [*gpu, _label(driver, "Gt", int(plan.runtime.driver_floor.partition(".")[0]) - 1)]
             yield [*gpu, _label(driver, "DoesNotExist")]
         else:
             yield gpu

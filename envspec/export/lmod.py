@@ -30,7 +30,7 @@ def render(plan: SpecPlan) -> dict[str, str]:
         "SPEC and MODULES, a folder of MODULEPATH, are yours. The link's name says which target it loads. ENVSPEC_ENVS",
         "is the folder of the environments; without it, envs in the home folder.",
     ]
-    if any(of.explicit for of in plan.targets):
+    if any(of.sources.explicit for of in plan.targets):
         usage += [
             "Loading runs no activation script of conda's packages. A program that needs what one sets:",
             "  . $CONDA_PREFIX/bin/activate",
@@ -66,10 +66,10 @@ def _write_list(elements: Iterable[str]) -> str:
 
 
 def _table(plan: Plan) -> Iterator[str]:
-    cuda = f", CUDA {plan.cuda}" if plan.cuda else ""
-    active = "CONDA_PREFIX" if plan.explicit else "VIRTUAL_ENV"
-    variables = [f"{{ {lua(name)}, {lua(value)} }}" for name, value in plan.env if name in _ALSO_OUTSIDE]
+    cuda = f", CUDA {plan.runtime.cuda}" if plan.runtime.cuda else ""
+    active = "CONDA_PREFIX" if plan.sources.explicit else "VIRTUAL_ENV"
+    variables = [f"{{ {lua(name)}, {lua(value)} }}" for name, value in plan.runtime.env if name in _ALSO_OUTSIDE]
     yield f"    [{lua(plan.target)}] = {{"
-    yield f"        about = {lua(f'Python {plan.python}{cuda}.')}, active = {lua(active)},"
+    yield f"        about = {lua(f'Python {plan.runtime.python}{cuda}.')}, active = {lua(active)},"
     yield f"        variables = {_write_list(variables)},"
     yield "    },"

@@ -31,9 +31,12 @@ from envspec.export.plan import (
     SLICE,
     Borrowed,
     Compiling,
+    ImagePlan,
     PipStep,
     Plan,
+    RuntimePlan,
     Service,
+    SourcesPlan,
     SpecPlan,
 )
 from envspec.export.python_build import uv_table
@@ -177,80 +180,85 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         message = f"{target.name} compiles packages in {compiling.image.name}, which hasn't the Python of {base.name}"
         hint = 'leave out python = "base": the image then brings the Python that the lock names'
         raise InputError(message, hint=hint, place=spec.places.get("image.python", Place(spec.path)))
-    plan = Plan(
-        spec=spec.name,
-        target=target.name,
-        description=spec.description,
-        platform=inputs.platform,
-        python=inputs.python,
-        python_range=inputs.python_range,
-        cuda=inputs.cuda,
-        gpus=inputs.gpus,
-        architectures=target.architectures,
-        driver_floor=target.driver_floor,
-        glibc=inputs.glibc,
-        lock_digest=document["lock_digest"],
-        fingerprint=fingerprint(lock.inputs, inputs),
-        torch=torch_version(target),
+    image = ImagePlan(
         base=base,
         uv=reference(lock, images.UV),
         micromamba=reference(lock, images.MICROMAMBA) if explicit else None,
         user=spec.image.user,
-        env=environment(spec, target) if spec.base is None else environment_on_base(spec, target),
         apt=(own_apt := _apt(spec, target, own_services)),
         spec_apt=tuple(sorted({*spec.image.apt}.difference(own_apt))),
         services=own_services,
         toolkit=tuple(_toolkit(spec, lock, target)),
-        compiling=compiling,
-        project=project,
-        torch_backend=next((step.torch_backend for step, _ in steps if step.torch_backend), None),
-        local_indexes=tuple(local_indexes(spec, [step for step, _ in (*steps, *seen, *built)], target, place)),
-        indexes=tuple(sorted({step.index for step, _ in steps if step.index})),
-        pip=tuple(step for step, _ in steps),
-        explicit=explicit,
-        workload=spec.smoke.workload,
-        steps=spec.smoke.steps,
-        files=files,
-        parts=(*parts["conda"], *parts["pip"]),
-        document=dumps(document),
-        carries=carries,
-        place=place,
+        snapshot=images.snapshot_of(spec),
+        shm=spec.image.shm,
         repository=spec.image.name,
-        kubernetes=spec.kubernetes,
+        carries=carries,
+        document=dumps(document),
+    )
+    runtime = RuntimePlan(
+        platform=inputs.platform,
+        python=inputs.python,
+        python_range=inputs.python_range,
         build=build,
         build_table=next(iter(tables), None),
         base_python=base_python,
-        snapshot=images.snapshot_of(spec),
-        shm=spec.image.shm,
         on_base=images.on_base(spec, lock, target),
+        cuda=inputs.cuda,
+        driver_floor=target.driver_floor,
+        architectures=target.architectures,
+        glibc=inputs.glibc,
+        torch=torch_version(target),
+        env=environment(spec, target) if spec.base is None else environment_on_base(spec, target),
+    )
+    sources = SourcesPlan(
+        pip=tuple(step for step, _ in steps),
+        explicit=explicit,
+        compiling=compiling,
+        project=project,
+        local_indexes=tuple(local_indexes(spec, [step for step, _ in (*steps, *seen, *built)], target, place)),
+        files=files,
+        parts=(*parts["conda"], *parts["pip"]),
+    )
+    plan = Plan(
+        spec=spec.name,
+        target=target.name,
+        description=spec.description,
+        place=place,
+        lock_digest=document["lock_digest"],
+        fingerprint=fingerprint(lock.inputs, inputs),
+        image=image,
+        runtime=runtime,
+        sources=sources,
+        kubernetes=spec.kubernetes,
     )
     return _in_context(plan)
 
 
 def _in_context(plan: Plan) -> Plan:
     """Place the files of a plan below its build context, and the carried ones beside them."""
-    own = plan.own
+    own, runtime, sources = plan.own, plan.runtime, plan.sources
 
     def place(step: PipStep) -> PipStep:
         requirements = tuple(own + file for file in step.requirements)
         return replace(step, requirements=requirements, built_with=step.built_with and own + step.built_with)
 
     every = carried_files()
-    own_carried = {name: every[name] for name in (*plan.carries, BUILD_SCRIPT)}
+    own_carried = {name: every[name] for name in (*plan.image.carries, BUILD_SCRIPT)}
     carried = carried_sources(every if plan.shares else own_carried)
-    files = {own + path: text for path, text in plan.files.items()}
+    files = {own + path: text for path, text in sources.files.items()}
     files |= {plan.carried_file(path): text for path, text in carried.items()}
-    project, compiling = plan.project, plan.compiling
-    return replace(
-        plan,
-        files=dict(sorted(files.items())),
-        parts=tuple(own + path for path in plan.parts),
-        pip=tuple(map(place, plan.pip)),
-        project=project and replace(project, wheels=tuple(map(place, project.wheels))),
+    project, compiling = sources.project, sources.compiling
+    sources = SourcesPlan(
+        pip=tuple(map(place, sources.pip)),
+        explicit=sources.explicit and own + sources.explicit,
         compiling=compiling and replace(compiling, wheels=tuple(map(place, compiling.wheels))),
-        explicit=plan.explicit and own + plan.explicit,
-        build_table=plan.build_table and own + plan.build_table,
+        project=project and replace(project, wheels=tuple(map(place, project.wheels))),
+        local_indexes=sources.local_indexes,
+        files=dict(sorted(files.items())),
+        parts=tuple(own + path for path in sources.parts),
     )
+    runtime = replace(runtime, build_table=runtime.build_table and own + runtime.build_table)
+    return replace(plan, runtime=runtime, sources=sources)
 
 
 def _toolkit(spec: Spec, lock: Lock, target: LockedTarget) -> Iterator[Borrowed]:

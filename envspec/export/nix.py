@@ -40,13 +40,13 @@ OF_IMAGES = (CARRIED, ENVIRONMENT, PYTHON, WORKSPACE)
 
 def admits(plan: Plan) -> bool:
     """Say whether Nix can make an environment of a target: it needs wheels only."""
-    return bool(plan.pip) and plan.explicit is None
+    return bool(plan.sources.pip) and plan.sources.explicit is None
 
 
 def shared_files(plan: Plan) -> Iterable[str]:
     """List the shared files of a target's environment, by path: its slice of the lock, and the carried files."""
-    carried = (path for path in plan.files if path.startswith(f"{plan.carried_folder}/"))
-    return (plan.slice, *plan.parts, *carried) if admits(plan) else ()
+    carried = (path for path in plan.sources.files if path.startswith(f"{plan.carried_folder}/"))
+    return (plan.slice, *plan.sources.parts, *carried) if admits(plan) else ()
 
 
 def render(plan: SpecPlan) -> dict[str, str]:
@@ -62,7 +62,7 @@ def render(plan: SpecPlan) -> dict[str, str]:
             "and a Nix environment is made from wheels",
             hint="use another --format: dockerfile, apptainer or conda-explicit; or `envspec install`",
         )
-    own = plans[0].project
+    own = plans[0].sources.project
     carried = f"./{'../' if plan.shares else ''}{plans[0].carried_folder}"
     code = f"{carried}/{ENVIRONMENT_FILE}" if plan.shares else f"./{ENVIRONMENT_FILE}"
     values = {
@@ -74,7 +74,7 @@ def render(plan: SpecPlan) -> dict[str, str]:
         "code": code,
         "project": " project" if own else "",
         "carried": carried,
-        "libcuda": f"            {_LIBCUDA}\n" if any(of.is_cuda for of in plans) else "",
+        "libcuda": f"            {_LIBCUDA}\n" if any(of.runtime.is_cuda for of in plans) else "",
         "check": CHECK,
     }
     head = "\n".join(hash_heading(plan, _usage(plan, plans)))
@@ -91,22 +91,22 @@ def _usage(plan: SpecPlan, plans: list[Plan]) -> list[str]:
         f"nix develop {shell(f'{flake}#{target}')}     # a shell with it",
         f"nix run {shell(f'{flake}#{target}-check')}   # the smoke check",
     ]
-    if any(of.build for of in plans):
-        lines.append(f"Python {plans[0].python} is that of nixpkgs, not the build that the lock names.")
+    if any(of.runtime.build for of in plans):
+        lines.append(f"Python {plans[0].runtime.python} is that of nixpkgs, not the build that the lock names.")
     if any("." in of.target for of in plans):
         lines.append(f"A name with a dot is quoted twice: nix build '{flake}#\"a.b\"'")
     without = [of.target for of in plan.targets if of not in plans]
     if without:
         lines.append(f"Not here, as they have conda packages: {', '.join(without)}")
-    bringing = [of.target for of in plans if any(source.name == compat.NAME for source in of.toolkit)]
+    bringing = [of.target for of in plans if any(source.name == compat.NAME for source in of.image.toolkit)]
     if bringing:
         lines.append(f"Without cuda-compat, which images bring, so with a driver of its CUDA: {', '.join(bringing)}")
-    if own := plans[0].project:
+    if own := plans[0].sources.project:
         lines += [
             f"Without {own.name} itself. With it, from a flake in its folder that has this one as an input:",
             f'  recipes.lib.environment {{ pkgs = …; target = "{target}"; project = ./.; }}',
         ]
-    indexes = sorted({index for of in plans for index in of.indexes})
+    indexes = sorted({step.index for of in plans for step in of.sources.pip if step.index})
     if indexes:
         lines += [
             "",
@@ -120,7 +120,7 @@ def _targets(plans: Iterable[Plan]) -> Iterator[str]:
     """Render the table of targets by system."""
     by_system: dict[str, list[Plan]] = {}
     for plan in plans:
-        by_system.setdefault(plan.system, []).append(plan)
+        by_system.setdefault(plan.runtime.system, []).append(plan)
     yield "      variables = {"
     for system, of_system in sorted(by_system.items()):
         yield f"        {nix(system)} = {{"
@@ -132,9 +132,9 @@ def _targets(plans: Iterable[Plan]) -> Iterator[str]:
 def _hook(plan: Plan) -> str:
     lines = [
         (name, value)
-        for name, value in plan.env
+        for name, value in plan.runtime.env
         if not name.startswith(_OF_CONTAINERS) and not any(folder in value for folder in OF_IMAGES)
         if value != nvcc.FOLDER
     ]
     exports = "".join(f"export {name}={shell(value)}\n" for name, value in lines)
-    return f"unset PYTHONPATH\n{exports}" + (f"{_LIBCUDA}\n" if plan.is_cuda else "")
+    return f"unset PYTHONPATH\n{exports}" + (f"{_LIBCUDA}\n" if plan.runtime.is_cuda else "")

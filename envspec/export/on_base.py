@@ -22,6 +22,7 @@ from envspec.export.plan import (
     CARRIED,
     CHECK,
     CHECK_ARCHIVE,
+    EPOCH,
     REQUIREMENTS,
     SLICE,
     SUMS,
@@ -39,13 +40,16 @@ _TOOLS = "/run/uv"
 
 def refuse_unknown(plan: Plan) -> OnBase:
     """Give the base of a target that has one. Raises InputError for what recipes on a base don't know yet."""
-    for present, what in ((plan.project, "the spec's own project"), (plan.has_variants, "variants of wheels")):
+    for present, what in (
+        (plan.sources.project, "the spec's own project"),
+        (plan.sources.has_variants, "variants of wheels"),
+    ):
         if present:
             raise InputError(
                 f"{plan.target}: recipes on a base don't know {what} yet", hint="install the environment on a prefix"
             )
-    assert plan.on_base is not None, "asked of targets that have one"
-    return plan.on_base
+    assert plan.runtime.on_base is not None, "asked of targets that have one"
+    return plan.runtime.on_base
 
 
 def dockerfile(plan: Plan) -> str:
@@ -54,33 +58,36 @@ def dockerfile(plan: Plan) -> str:
     if base.kind != "image":
         hint = "export its Apptainer definition: --format apptainer"
         raise InputError(f"{plan.target} comes on top of a {base.kind}, and a Dockerfile's base is an image", hint=hint)
-    options = f"--build-arg SOURCE_DATE_EPOCH={plan.epoch} --platform {plan.oci_platform}"
+    options = f"--build-arg SOURCE_DATE_EPOCH={EPOCH} --platform {plan.runtime.oci_platform}"
     contexts = "".join(
-        f" --build-context {index.context}={shell(index.folder or 'FOLDER')}" for index in plan.local_indexes
+        f" --build-context {index.context}={shell(index.folder or 'FOLDER')}" for index in plan.sources.local_indexes
     )
+    gpus = " --gpus all" if plan.runtime.is_cuda else ""
     usage = [
         plan.above,
         f"  docker buildx build {options}{contexts} \\",
-        f"    -f {plan.own}{plan.target}/Dockerfile -t {plan.image} .",
-        f"  docker run --rm -it{' --gpus all' if plan.is_cuda else ''} --shm-size {plan.shm} {plan.image}",
+        f"    -f {plan.own}{plan.target}/Dockerfile -t {plan.image_name} .",
+        f"  docker run --rm -it{gpus} --shm-size {plan.image.shm} {plan.image_name}",
         "Its entry point, user and variables are the base's. Mirrors and logins stay out: --secret id=uv,src=FILE",
     ]
     place, script = f"{CARRIED}/{REQUIREMENTS}", "--mount=type=bind,from=build,target=/run/build"
     settings = (f"UV={_TOOLS}/uv", f"PYTHON={base.python}", f"REQUIREMENTS={place}")
-    mounts = [*UV_MOUNTS, *uv_mounts(plan.pip), f"--mount=type=bind,from=uv,target={_TOOLS}", script]
-    commands = [(*settings, *install(step, "-", at="/run/build"), "--break-system-packages") for step in plan.pip]
+    mounts = [*UV_MOUNTS, *uv_mounts(plan.sources.pip), f"--mount=type=bind,from=uv,target={_TOOLS}", script]
+    commands = [
+        (*settings, *install(step, "-", at="/run/build"), "--break-system-packages") for step in plan.sources.pip
+    ]
     carried = [plan.carried_file(name) for name in _carried_names(plan)]
     return template.render(
         "dockerfile_on_base.j2",
         plan=plan,
         heading=heading(plan, usage),
         script=plan.carried_file(BUILD_SCRIPT),
-        arguments=index_arguments(plan.pip),
+        arguments=index_arguments(plan.sources.pip),
         requirements=place,
         installed=(mounts, commands),
         carried=[*carried, plan.slice],
         sealed=([script], [run_step("sealed", CARRIED, base.python, at="/run/build")]),
-        variables=dict(plan.env),
+        variables=dict(plan.runtime.env),
         labels=recipe_labels(plan),
     )
 
@@ -88,11 +95,11 @@ def dockerfile(plan: Plan) -> str:
 def apptainer(plan: Plan) -> str:
     """Render the target's Apptainer definition."""
     base = refuse_unknown(plan)
-    nv = " --nv" if plan.is_cuda else ""
+    nv = " --nv" if plan.runtime.is_cuda else ""
     beside = f"{plan.own}{plan.target}/"
     usage = [plan.above]
     if base.kind == "sif":
-        usage.append(f"  {beside}{BASE} is {definition_text(plan.base.name)}, or a link to it")
+        usage.append(f"  {beside}{BASE} is {definition_text(plan.image.base.name)}, or a link to it")
     usage += [
         f"  apptainer build --notest {plan.title}.sif {beside}apptainer.def     # or singularity build",
         f"  apptainer test{nv} {plan.title}.sif     # the smoke check{', on a machine with the GPU' if nv else ''}",
@@ -101,15 +108,15 @@ def apptainer(plan: Plan) -> str:
     ]
     of_sif = base.kind == "sif"
     carried = [(plan.carried_file(name), f"{CARRIED}/{name}") for name in _carried_names(plan)]
-    parts = [(file, f"{CARRIED}/{REQUIREMENTS}/") for file in plan.parts]
+    parts = [(file, f"{CARRIED}/{REQUIREMENTS}/") for file in plan.sources.parts]
     script = (plan.carried_file(BUILD_SCRIPT), f"{LAYERS}/{BUILD_SCRIPT}")
-    commands = [(*install(step, "-"), "--break-system-packages") for step in plan.pip]
+    commands = [(*install(step, "-"), "--break-system-packages") for step in plan.sources.pip]
     return template.render(
         "apptainer_on_base.j2",
         plan=plan,
         heading=heading(plan, usage),
         bootstrap="localimage" if of_sif else "docker",
-        base=f"{beside}{BASE}" if of_sif else plan.base.pinned,
+        base=f"{beside}{BASE}" if of_sif else plan.image.base.pinned,
         sources=[*carried, (plan.slice, f"{CARRIED}/{SLICE}"), *parts, script],
         settings=[*sif.settings(plan), ("PYTHON", base.python)],
         indexes=sif.index_places(plan),
@@ -122,4 +129,4 @@ def apptainer(plan: Plan) -> str:
 
 def _carried_names(plan: Plan) -> list[str]:
     """Name the carried files, the smoke check as one file."""
-    return [SUMS, CHECK_ARCHIVE, *(name for name in plan.carries if not name.startswith(f"{CHECK}/"))]
+    return [SUMS, CHECK_ARCHIVE, *(name for name in plan.image.carries if not name.startswith(f"{CHECK}/"))]

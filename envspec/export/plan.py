@@ -89,6 +89,8 @@ ENVIRONMENT_FILE = "environment.nix"
 SLICE = "target.json"
 """The target's own file: its slice of the lock, and other facts for the preflight and the smoke check."""
 WORKSPACE = "/workspace"
+EPOCH = 315532800
+"""SOURCE_DATE_EPOCH of what is built, in seconds: the first day of 1980, as ZIP has none before."""
 UID = 1000
 """The number of an image's user, and of its group."""
 GROUP = "envspec"
@@ -264,100 +266,33 @@ class OnBase(Struct, frozen=True):
     site: str
 
 
-class Plan(Struct, frozen=True):
-    """One target, ready to print.
+class ImagePlan(Struct, frozen=True):
+    """The image of a target, besides its environment.
 
-    env             the variables of the environment's processes, in order, without PATH; the spec's own come last
-    apt             Debian packages that the image needs: the services', the init's and more, sorted
+    uv, micromamba  the images that bring the installers
+    apt             Debian packages that it needs: the services', the init's and more, sorted
     spec_apt        the spec's own Debian packages besides, sorted
-    lock_digest     of the target's slice of the lock
-    files           the sources of the target's images: path below the build context -> text
-    parts           those of the files that hold the slice's packages, which images keep beside `target.json`
-    document        the whole `target.json`, with all packages: what images that envspec makes itself keep
-    carries         the carried files of an image, path below `CARRIED` -> text
-    torch_backend   uv's name for the lock's PyTorch index (`cu126`), or None
-    indexes         other indexes than PyPI that pip packages come from, by the names that the lock has
-    pip             the runs of uv that install the pip half, in the order of `LAYERS`
-    explicit        the explicit file of the conda half, or None
-    glibc           the floor that the lock was solved for
-    toolkit         what the image takes of NVIDIA's: cuda-compat and nvcc, as the spec asks for them
-    repository      where the image is pushed to, if the spec says so
-    local_indexes   indexes that are folders
-    place           the spec's folder, seen from the folder that editors open
-    epoch           SOURCE_DATE_EPOCH, in seconds
-    build           the build of Python that the lock names for the image; None for conda's and for the base's own, and
-                    where the lock names none
-    build_table     the file with uv's table of that build
-    base_python     the image uses the base's own Python
-    python_range    what the spec asks of Python beside the minor version, as a specifier
-    on_base         what the lock comes on top of; None of a whole environment
+    toolkit         what it takes of NVIDIA's: cuda-compat and nvcc, as the spec asks for them
     snapshot        the day as of which Debian's packages are ("2026-11-01"); None for the newest
     shm             what /dev/shm may hold, in Docker's form
+    repository      where it is pushed to, if the spec says so
+    carries         its carried files, path below `CARRIED` -> text
+    document        the whole `target.json`, with all packages: what images that envspec makes itself keep
     """
 
-    spec: str
-    target: str
-    description: str
-    platform: str
-    python: str
-    cuda: str | None
-    gpus: tuple[str, ...]
-    architectures: tuple[str, ...]
-    driver_floor: str | None
-    glibc: str | None
-    lock_digest: str
-    fingerprint: str
-    torch: str | None
     base: ImageReference
     uv: ImageReference
     micromamba: ImageReference | None
     user: str
-    env: tuple[tuple[str, str], ...]
     apt: tuple[str, ...]
     spec_apt: tuple[str, ...]
     services: tuple[Service, ...]
-    compiling: Compiling | None
-    project: OwnProject | None
-    torch_backend: str | None
-    indexes: tuple[str, ...]
-    pip: tuple[PipStep, ...]
-    explicit: str | None
-    workload: str
-    steps: int
-    files: Mapping[str, str]
-    parts: tuple[str, ...]
-    document: str
+    toolkit: tuple[Borrowed, ...]
+    snapshot: str | None
+    shm: str
+    repository: str | None
     carries: Mapping[str, str]
-    local_indexes: tuple[LocalIndex, ...] = ()
-    place: str = "."
-    epoch: int = 315532800
-    toolkit: tuple[Borrowed, ...] = ()
-    repository: str | None = None
-    kubernetes: KubernetesTable = field(default_factory=KubernetesTable)
-    build: LockedPython | None = None
-    build_table: str | None = None
-    base_python: bool = False
-    snapshot: str | None = None
-    shm: str = "8g"
-    python_range: str | None = None
-    on_base: OnBase | None = None
-
-    @property
-    def python_request(self) -> str:
-        """The Python that uv looks for where the lock names no build."""
-        return self.python if self.python_range is None else f"=={self.python}.*,{self.python_range}"
-
-    @property
-    def brings_headers(self) -> bool:
-        """Whether the image's Python has its headers beside it, as one of Debian's hasn't."""
-        return self.build is not None or self.explicit is not None
-
-    @property
-    def python_preference(self) -> str:
-        """The Pythons that uv takes, in its own words."""
-        if self.build is not None:
-            return "only-managed"
-        return "only-system" if self.base_python else "system"
+    document: str
 
     @property
     def borrowed(self) -> tuple[Borrowed, ...]:
@@ -371,8 +306,87 @@ class Plan(Struct, frozen=True):
         return tuple(sorted({*self.apt, *self.spec_apt}))
 
     @property
+    def carried(self) -> Mapping[str, str]:
+        """The files that an image keeps in `CARRIED`, by path below it."""
+        return {**with_sums(self.carries), SLICE: self.document}
+
+
+class RuntimePlan(Struct, frozen=True):
+    """The machine, the Python and the variables of a target's environment.
+
+    python_range  what the spec asks of Python beside the minor version, as a specifier
+    build         the build of Python that the lock names for the image; None for conda's and for the base's own, and
+                  where the lock names none
+    build_table   the file with uv's table of that build
+    base_python   the image uses the base's own Python
+    on_base       what the lock comes on top of; None of a whole environment
+    glibc         the floor that the lock was solved for
+    env           the variables of the environment's processes, in order, without PATH; the spec's own come last
+    """
+
+    platform: str
+    python: str
+    python_range: str | None
+    build: LockedPython | None
+    build_table: str | None
+    base_python: bool
+    on_base: OnBase | None
+    cuda: str | None
+    driver_floor: str | None
+    architectures: tuple[str, ...]
+    glibc: str | None
+    torch: str | None
+    env: tuple[tuple[str, str], ...]
+
+    @property
+    def python_request(self) -> str:
+        """The Python that uv looks for where the lock names no build."""
+        return self.python if self.python_range is None else f"=={self.python}.*,{self.python_range}"
+
+    @property
+    def python_preference(self) -> str:
+        """The Pythons that uv takes, in its own words."""
+        if self.build is not None:
+            return "only-managed"
+        return "only-system" if self.base_python else "system"
+
+    @property
     def is_cuda(self) -> bool:
         return self.cuda is not None
+
+    @property
+    def system(self) -> str:
+        """The platform as Nix names it."""
+        return {"linux-64": "x86_64-linux", "linux-aarch64": "aarch64-linux"}[self.platform]
+
+    @property
+    def oci_platform(self) -> str:
+        """The platform as container tools name it."""
+        return OCI_PLATFORMS[self.platform]
+
+
+class SourcesPlan(Struct, frozen=True):
+    """The sources of a target's packages.
+
+    pip            the runs of uv that install the pip half, in the order of `LAYERS`
+    explicit       the explicit file of the conda half, or None
+    local_indexes  indexes that are folders
+    files          the sources of the target's images: path below the build context -> text
+    parts          those of the files that hold the slice's packages, which images keep beside `target.json`
+    """
+
+    pip: tuple[PipStep, ...]
+    explicit: str | None
+    compiling: Compiling | None
+    project: OwnProject | None
+    local_indexes: tuple[LocalIndex, ...]
+    files: Mapping[str, str]
+    parts: tuple[str, ...]
+
+    @property
+    def torch_backend(self) -> str | None:
+        """uv's name for the lock's PyTorch index (`cu126`), or None."""
+        return next((step.torch_backend for step in self.pip if step.torch_backend), None)
 
     @property
     def has_sources(self) -> bool:
@@ -389,10 +403,29 @@ class Plan(Struct, frozen=True):
         """Whether any package comes from an index that may want a login of a netrc."""
         return self.has_variants or any(step.url for step in self.pip)
 
+
+class Plan(Struct, frozen=True):
+    """One target, ready to print.
+
+    place        the spec's folder, seen from the folder that editors open
+    lock_digest  of the target's slice of the lock
+    """
+
+    spec: str
+    target: str
+    description: str
+    place: str
+    lock_digest: str
+    fingerprint: str
+    image: ImagePlan
+    runtime: RuntimePlan
+    sources: SourcesPlan
+    kubernetes: KubernetesTable
+
     @property
-    def system(self) -> str:
-        """The platform as Nix names it."""
-        return {"linux-64": "x86_64-linux", "linux-aarch64": "aarch64-linux"}[self.platform]
+    def brings_headers(self) -> bool:
+        """Whether the image's Python has its headers beside it, as one of Debian's hasn't."""
+        return self.runtime.build is not None or self.sources.explicit is not None
 
     @property
     def shares(self) -> bool:
@@ -424,25 +457,15 @@ class Plan(Struct, frozen=True):
         return f"{self.own}{self.target}/{SLICE}"
 
     @property
-    def carried(self) -> Mapping[str, str]:
-        """The files that an image keeps in `CARRIED`, by path below it."""
-        return {**with_sums(self.carries), SLICE: self.document}
-
-    @property
-    def oci_platform(self) -> str:
-        """The platform as container tools name it."""
-        return OCI_PLATFORMS[self.platform]
-
-    @property
     def title(self) -> str:
         """The spec and the target in one word, for names of images and jobs."""
         return f"{self.spec}-{self.target}"
 
     @property
-    def image(self) -> str:
+    def image_name(self) -> str:
         """The OCI image's name: the target as a tag of the spec's own, else the title in valid characters."""
-        if self.repository:
-            return f"{self.repository}:{self.target}"
+        if self.image.repository:
+            return f"{self.image.repository}:{self.target}"
         return re.sub(r"[^a-z0-9]+", lambda run: "." if run[0] == "." else "-", self.title).strip("-.") or "envspec"
 
 
@@ -457,7 +480,7 @@ class SpecPlan(Struct, frozen=True):
     @property
     def is_cuda(self) -> bool:
         """Whether any of them has CUDA."""
-        return any(plan.is_cuda for plan in self.targets)
+        return any(plan.runtime.is_cuda for plan in self.targets)
 
     @property
     def shares(self) -> bool:
@@ -488,8 +511,8 @@ def heading(plan: Plan | SpecPlan, usage: Iterable[str] = ()) -> list[str]:
 def _what(plan: Plan | SpecPlan) -> str:
     if isinstance(plan, SpecPlan):
         return f"{plan.spec}, target{'s'[: len(plan.targets) - 1]} {', '.join(plan.names)}."
-    cuda = f", CUDA {plan.cuda}" if plan.cuda else ""
-    return f"{plan.spec}, target {plan.target}: Python {plan.python} on {plan.platform}{cuda}."
+    cuda = f", CUDA {plan.runtime.cuda}" if plan.runtime.cuda else ""
+    return f"{plan.spec}, target {plan.target}: Python {plan.runtime.python} on {plan.runtime.platform}{cuda}."
 
 
 def owner(text: str) -> tuple[str, str] | None:
@@ -526,8 +549,8 @@ def image_variables(plan: Plan) -> dict[str, str]:
     """Make the variables of an image's processes, in order. What a base says of PYTHONPATH would come before the lock's
     modules."""
     path = f"{ENVIRONMENT}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    own = "CONDA_PREFIX" if plan.explicit else "VIRTUAL_ENV"
-    return {"PATH": path, own: ENVIRONMENT, "PYTHONPATH": "", **dict(plan.env)}
+    own = "CONDA_PREFIX" if plan.sources.explicit else "VIRTUAL_ENV"
+    return {"PATH": path, own: ENVIRONMENT, "PYTHONPATH": "", **dict(plan.runtime.env)}
 
 
 BASE_LABELS = "org.opencontainers.image.base."
@@ -546,13 +569,13 @@ def labels(plan: Plan) -> dict[str, str]:
         "org.opencontainers.image.title": plan.title,
         "org.opencontainers.image.description": " ".join(plan.description.split()),
         "org.opencontainers.image.version": plan.fingerprint.removeprefix("sha256:")[:12],
-        f"{BASE_LABELS}name": plan.base.name.partition("@")[0],
-        f"{BASE_LABELS}digest": plan.base.digest or "",
+        f"{BASE_LABELS}name": plan.image.base.name.partition("@")[0],
+        f"{BASE_LABELS}digest": plan.image.base.digest or "",
         "envspec.spec": plan.spec,
         "envspec.target": plan.target,
         "envspec.lock.digest": plan.lock_digest,
         "envspec.fingerprint": plan.fingerprint,
-        "envspec.cuda": plan.cuda or "",
-        "envspec.driver.floor": plan.driver_floor or "",
+        "envspec.cuda": plan.runtime.cuda or "",
+        "envspec.driver.floor": plan.runtime.driver_floor or "",
     }
     return {name: value for name, value in values.items() if value}

@@ -7,7 +7,16 @@ from collections.abc import Iterator, Sequence
 from envspec.base.places import OF_OTHER_PYTHONS
 from envspec.export import compat, quote
 from envspec.export.dockerfile_steps import LAYERS, index_argument
-from envspec.export.plan import BASE_LABELS, CARRIED, ENVIRONMENT, REQUIREMENTS, PipStep, Plan, recipe_labels
+from envspec.export.plan import (
+    BASE_LABELS,
+    CARRIED,
+    ENVIRONMENT,
+    EPOCH,
+    REQUIREMENTS,
+    PipStep,
+    Plan,
+    recipe_labels,
+)
 
 SETTINGS = "/mnt"
 """The bind point of a folder with the builder's own settings. A file can't be bound: it would have to exist in the
@@ -26,41 +35,41 @@ _EMPTY = 'for name in {}; do\n        export "PYTHON$name="\n    done'
 
 def environment_lines(plan: Plan) -> Iterator[str]:
     """Give the lines of a definition's `%environment`."""
-    own, other = ("CONDA_PREFIX", "VIRTUAL_ENV") if plan.explicit else ("VIRTUAL_ENV", "CONDA_PREFIX")
+    own, other = ("CONDA_PREFIX", "VIRTUAL_ENV") if plan.sources.explicit else ("VIRTUAL_ENV", "CONDA_PREFIX")
     # the network is the host's, where a user has no such port
-    of_root = [("SSH_PORT", str(service.port)) for service in plan.services if service.published]
-    compilers = " CC=gcc CXX=g++" if "g++" in plan.debian else ""
+    of_root = [("SSH_PORT", str(service.port)) for service in plan.image.services if service.published]
+    compilers = " CC=gcc CXX=g++" if "g++" in plan.image.debian else ""
     # Apptainer hands on what the caller has, but for what is set here; an unset isn't heeded
     yield f'export PATH="{ENVIRONMENT}/bin:$PATH" {own}={ENVIRONMENT} {other}= LD_PRELOAD={compilers}'
     yield _EMPTY.format(_EMPTIED)
-    yield from quote.exports(pair for pair in plan.env if pair not in of_root)
-    if any(source.name == compat.NAME for source in plan.toolkit):
-        yield from compat.choice(plan.driver_floor)
+    yield from quote.exports(pair for pair in plan.runtime.env if pair not in of_root)
+    if any(source.name == compat.NAME for source in plan.image.toolkit):
+        yield from compat.choice(plan.runtime.driver_floor)
 
 
 def environment_lines_on_base(plan: Plan) -> Iterator[str]:
     """Give the lines that set the variables of a SIF on a base, or of what lies over one: a caller's for another Python
     stay outside, but for PYTHONPATH, which the base may need."""
     yield _EMPTY.format(_EMPTIED.replace("PATH ", "", 1))
-    yield from quote.exports(plan.env)
+    yield from quote.exports(plan.runtime.env)
 
 
 def settings(plan: Plan) -> _Pairs:
     """List the variables of a build's own shell."""
     own = {"SETTINGS": SETTINGS, "REQUIREMENTS": f"{CARRIED}/{REQUIREMENTS}", "UV": f"{_TOOLS}/uv"}
-    own |= {"MICROMAMBA": f"{_TOOLS}/micromamba"} if plan.micromamba else {}
+    own |= {"MICROMAMBA": f"{_TOOLS}/micromamba"} if plan.image.micromamba else {}
     return [*offline_settings(plan), *own.items()]
 
 
 def offline_settings(plan: Plan) -> _Pairs:
     """List those of a build that fetches nothing."""
-    return [("TMPDIR", LAYERS), ("LC_ALL", "C.UTF-8"), ("SOURCE_DATE_EPOCH", str(plan.epoch))]
+    return [("TMPDIR", LAYERS), ("LC_ALL", "C.UTF-8"), ("SOURCE_DATE_EPOCH", str(EPOCH))]
 
 
 def index_places(plan: Plan) -> _Pairs:
     """List the variables with the addresses of a plan's own indexes: one that is a folder lies with the builder's own
     settings."""
-    return sorted({(index_argument(step.index), _place_of(step)) for step in plan.pip if step.index})
+    return sorted({(index_argument(step.index), _place_of(step)) for step in plan.sources.pip if step.index})
 
 
 def _place_of(step: PipStep) -> str:

@@ -80,17 +80,17 @@ def render(plan: SpecPlan) -> dict[str, str]:
     """Render `job.sbatch` and `job-pyxis.sbatch`; pyxis runs no SIF, and a machine's own base needs no container."""
     if is_on_machine(plan.targets[0]):
         return {APPTAINER_JOB: _job(plan, "machine")}
-    base, made = plan.targets[0].on_base, {APPTAINER_JOB: _job(plan, "apptainer")}
+    base, made = plan.targets[0].runtime.on_base, {APPTAINER_JOB: _job(plan, "apptainer")}
     return made if base and base.kind == "sif" else {**made, PYXIS_JOB: _job(plan, "pyxis")}
 
 
 def is_on_machine(plan: Plan) -> bool:
     """Say whether a target's jobs run in an environment of the machine, on a prefix or a module."""
-    return plan.on_base is not None and plan.on_base.kind in ON_MACHINES
+    return plan.runtime.on_base is not None and plan.runtime.on_base.kind in ON_MACHINES
 
 
 def _usage(plan: SpecPlan, kind: str) -> list[str]:
-    base, place = plan.targets[0].on_base, f"{plan.spec}-$ENVSPEC_TARGET"
+    base, place = plan.targets[0].runtime.on_base, f"{plan.spec}-$ENVSPEC_TARGET"
     if kind == "machine":
         return [
             *_submit(plan, APPTAINER_JOB),
@@ -112,7 +112,7 @@ def _usage(plan: SpecPlan, kind: str) -> list[str]:
         *_submit(plan, PYXIS_JOB),
         "The image: ENVSPEC_IMAGE, which may be a name that pyxis pulls, else a squashfs file made where the job is",
         "submitted, by",
-        *(f"  enroot import -o {of.title}.sqsh dockerd://{of.image}" for of in plan.targets),
+        *(f"  enroot import -o {of.title}.sqsh dockerd://{of.image_name}" for of in plan.targets),
         "The image sets PYTORCH_VERSION, by which enroot knows to set MASTER_ADDR, RANK and the like.",
         f"{MOUNTS}=FROM:TO,… mounts more, {LIBRARIES}=FOLDER:… is where its programs look for libraries.",
     ]
@@ -121,16 +121,16 @@ def _usage(plan: SpecPlan, kind: str) -> list[str]:
 def _submit(plan: SpecPlan, job: str) -> list[str]:
     """Show how to submit the job, with the spec's own targets as examples, and the options that don't go together:
     sbatch replaces an option by the same one alone."""
-    sample = next((of for of in plan.targets if of.is_cuda), plan.targets[0])
+    sample = next((of for of in plan.targets if of.runtime.is_cuda), plan.targets[0])
     which = f"ENVSPEC_TARGET={sample.target} " if len(plan.targets) > 1 else ""
     own = _gpu_options(plan.slurm)
-    gpus = " --gpus-per-node=8" if sample.is_cuda and not own else ""
+    gpus = " --gpus-per-node=8" if sample.runtime.is_cuda and not own else ""
     whose = "With NVIDIA's pyxis. " if job == PYXIS_JOB else ""
     lines = [
         f"{whose}Options of the command line replace the same ones here; the training program comes last:",
         f"  {which}sbatch --nodes=4{gpus} {job} train.py --epochs 3",
     ]
-    without = [of for of in plan.targets if not of.is_cuda]
+    without = [of for of in plan.targets if not of.runtime.is_cuda]
     if plan.is_cuda and without:
         none = [_WITHOUT.get(name, f"--{name}=0") for name in own or ("gpus-per-node",)]
         lines.append(f"  ENVSPEC_TARGET={without[0].target} sbatch {' '.join(none)} --mincpus=8 {job} train.py")
@@ -160,7 +160,7 @@ def _gpu_options(table: SlurmTable) -> tuple[str, ...]:
 
 def _job(plan: SpecPlan, kind: str) -> str:
     """Render a job whose programs run in what `kind` says: the template lists them."""
-    base, slurm = plan.targets[0].on_base, plan.slurm
+    base, slurm = plan.targets[0].runtime.on_base, plan.slurm
     signal = (slurm.signal or "").partition("@")[0]
     carried = CARRIED
     begin, smoke = ["sh", f"{CARRIED}/entrypoint.sh"], ["sh", f"{CARRIED}/entrypoint.sh", "smoke"]

@@ -16,7 +16,7 @@ from envspec.base.open_folder import open_folder
 from envspec.base.progress import Progress
 from envspec.configuration.settings import load_settings
 from envspec.export.apptainer import render_in_bundle
-from envspec.export.plan import ENTRYPOINT, HEALTH_CHECK, UID, WORKSPACE, Plan, image_variables, labels
+from envspec.export.plan import ENTRYPOINT, EPOCH, HEALTH_CHECK, UID, WORKSPACE, Plan, image_variables, labels
 from envspec.image.base import BaseImage, BaseSource
 from envspec.image.layer import KINDS, Descriptor, LayerPlan, PackedLayer, pack
 from envspec.image.layout import Layout
@@ -54,7 +54,7 @@ def config_document(
     old = base.manifest.config
     own = old.get("config") if isinstance(old.get("config"), dict) else {}
     assert isinstance(own, dict)
-    created = datetime.fromtimestamp(plan.epoch, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    created = datetime.fromtimestamp(EPOCH, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     history = old.get("history") if isinstance(old.get("history"), list) else []
     labels = {**(own.get("Labels") or {}), **image_labels(plan, base), **more}
     config = {
@@ -72,11 +72,11 @@ def config_document(
         },
     }
     config.pop("Cmd", None)
-    if plan.on_base:
+    if plan.runtime.on_base:
         # how it starts, and as whom, is the vendor's
-        config = {**own, "Env": _variables(own.get("Env"), dict(plan.env)), "Labels": labels}
-    if plan.services:
-        ports: dict[str, Any] = {f"{service.port}/tcp": {} for service in plan.services}
+        config = {**own, "Env": _variables(own.get("Env"), dict(plan.runtime.env)), "Labels": labels}
+    if plan.image.services:
+        ports: dict[str, Any] = {f"{service.port}/tcp": {} for service in plan.image.services}
         config["ExposedPorts"] = {**(own.get("ExposedPorts") or {}), **ports}
     platform = {name: old[name] for name in ("os", "architecture", "variant", "os.version") if name in old}
     steps = [{"created": created, "created_by": f"envspec image: {layer.name}"} for layer in layers]
@@ -93,7 +93,7 @@ def image_labels(plan: Plan, base: BaseImage) -> dict[str, str]:
     """Make the labels of recipes, with the base that the image really has."""
     own_labels = labels(plan)
     own_labels["org.opencontainers.image.base.digest"] = base.digest
-    if base.digest != plan.base.digest and not plan.base.name.endswith(f"@{base.digest}"):
+    if base.digest != plan.image.base.digest and not plan.image.base.name.endswith(f"@{base.digest}"):
         # wherever the same base comes from, it makes the same image
         own_labels.pop("org.opencontainers.image.base.name", None)
     return own_labels
@@ -134,7 +134,7 @@ class BuiltImage(Struct, frozen=True):
 
     @property
     def platform(self) -> str:
-        return self.plan.oci_platform
+        return self.plan.runtime.oci_platform
 
     @property
     def blobs(self) -> tuple[Descriptor, ...]:
@@ -156,7 +156,7 @@ def build_image(
     those beside a recipe's, `annotations` those beside the labels. Raises ToolError, IndexFailure, InputError,
     OSError."""
     assert kind in KINDS, kind
-    packed = tuple(_pack(layer, layout, kind, plan.epoch, progress) for layer in layers)
+    packed = tuple(_pack(layer, layout, kind, EPOCH, progress) for layer in layers)
     config = layout.add(document_bytes(config_document(plan, base, packed, labels)), CONFIG)
     document = manifest_document(config, base, packed, {**image_labels(plan, base), **labels, **annotations})
     manifest = layout.add(document_bytes(document), MANIFEST)
@@ -244,7 +244,7 @@ def copy_into_bundle(
     needs, IndexFailure, StorageError."""
     settings = load_settings(os.environ)
     progress.phase("reading the base")
-    base = source.image(plan.oci_platform, settings.cache())
+    base = source.image(plan.runtime.oci_platform, settings.cache())
     python = _image_python(plan, lock, target, base)
     refuse_poor(plan, base, python, None, path)
     (scratch / BASE).mkdir()

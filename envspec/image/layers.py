@@ -98,12 +98,12 @@ def system_entries(plan: Plan, base: BaseFiles) -> Iterator[LayerEntry]:
 
     Raises InputError where the base has a user of that name with another number.
     """
-    accounts = _with_user(_accounts(base), plan.user)
+    accounts = _with_user(_accounts(base), plan.image.user)
     for path, lines in ((_PASSWD, accounts.passwd), (_GROUP, accounts.group), (_SHADOW, accounts.shadow)):
         if lines:
             _, _, mode = base.modes.get(path, (0, 0, 0o644))
             yield text_entry(path, "".join(f"{':'.join(line)}\n" for line in lines), mode)
-    home = f"home/{plan.user}"
+    home = f"home/{plan.image.user}"
     yield folder_entry(home, _HOME, UID)
     for path, content in base.files.items():
         if match := _SKELETON.fullmatch(path):
@@ -183,8 +183,8 @@ class LayerInputs(Struct, frozen=True, dict=True):
 
     @cached_property
     def scheme(self) -> Scheme:
-        base = self.plan.on_base
-        return Scheme(base.prefix if base else ENVIRONMENT, self.plan.python, on_base=base)
+        base = self.plan.runtime.on_base
+        return Scheme(base.prefix if base else ENVIRONMENT, self.plan.runtime.python, on_base=base)
 
 
 def layer_of(kind: str, name: str) -> str:
@@ -197,7 +197,7 @@ def layer_of(kind: str, name: str) -> str:
 def layer_plans(inputs: LayerInputs) -> tuple[LayerPlan, ...]:
     """List the layers of a target's image, from the bottom; none of them is empty. Raises InputError."""
     files = tuple(_runtime_entry(path, text) for path, text in inputs.carried.items())
-    if inputs.plan.on_base:
+    if inputs.plan.runtime.on_base:
         # OCI's whiteouts count for the layers below: image-spec, layer.md
         whiteouts = [text_entry("{}/.wh.{}".format(*posixpath.split(path)), "") for path in inputs.gone]
         first = [_layer("replaced", inputs.gone, lambda: whiteouts)] if whiteouts else []
@@ -228,15 +228,15 @@ def package_layers(inputs: LayerInputs) -> Iterable[LayerPlan]:
         part = [_runtime_entry(SliceParts.path(name), inputs.parts[name])] if name in inputs.parts else []
         key: list[Any] = [
             inputs.scheme.prefix,
-            inputs.plan.python,
-            *([inputs.scheme.site, inputs.scheme.script_head] if inputs.plan.on_base else []),
+            inputs.plan.runtime.python,
+            *([inputs.scheme.site, inputs.scheme.script_head] if inputs.plan.runtime.on_base else []),
             *sorted(_identity(pin, inputs.built) for pin in pins),
         ]
         key += [_content(entry) for entry in part]
         key += sorted(map(list, owners[name].items())) if name in owners else []
-        has_python = name == "python" and inputs.plan.on_base is None
+        has_python = name == "python" and inputs.plan.runtime.on_base is None
         if has_python:
-            key += [inputs.python.key if inputs.python else "conda", bool(inputs.plan.explicit)]
+            key += [inputs.python.key if inputs.python else "conda", bool(inputs.plan.sources.explicit)]
         if pins or has_python:
             yield _layer(name, key, partial(_packages, inputs, pins, part, owners.get(name, {}), has_python=has_python))
 
@@ -300,8 +300,8 @@ def _wheel_of(pin: Pin, wheels: Paths, built: Mapping[str, tuple[Path, str]]) ->
 
 def project_entries(wheel: Path | None, plan: Plan, scheme: Scheme) -> Iterable[LayerEntry]:
     """Give what the wheel of the spec's own project brings."""
-    assert wheel is not None and plan.project is not None
-    return wheel_entries(wheel, Pin("pip", plan.project.name, "0", "own", None), scheme)
+    assert wheel is not None and plan.sources.project is not None
+    return wheel_entries(wheel, Pin("pip", plan.sources.project.name, "0", "own", None), scheme)
 
 
 def _runtime_entry(path: str, text: str) -> LayerEntry:

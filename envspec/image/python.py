@@ -45,19 +45,20 @@ class ImagePython(Struct, frozen=True):
 def image_python(plan: Plan, base: BaseFiles, locked: LockedPython | None) -> ImagePython:
     """Choose the target's Python: the lock's build, else the base's own, else the build that envspec knows for the
     version; the base's own alone where the spec asks for that. Raises InputError where there is none of them."""
-    if locked is not None and not plan.base_python:
+    if locked is not None and not plan.runtime.base_python:
         return _image_python(locked)
     for place in reversed(_PLACES):
-        if f"{place}/python{plan.python}" in base.paths:
-            headers = f"{posixpath.dirname(place)}/include/python{plan.python}/Python.h" in base.paths
+        if f"{place}/python{plan.runtime.python}" in base.paths:
+            headers = f"{posixpath.dirname(place)}/include/python{plan.runtime.python}/Python.h" in base.paths
             return ImagePython(f"/{place}", f"base:/{place}", headers)
-    if plan.base_python:
-        message = f"the base image has no Python {plan.python} of its own, and the spec asks for that"
+    if plan.runtime.base_python:
+        message = f"the base image has no Python {plan.runtime.python} of its own, and the spec asks for that"
         raise InputError(message, hint='take a base that has it, or leave out python = "base" in [image]')
     known = _known_build(plan)
     if known is None:
-        message = f"the base image has no Python {plan.python}, and envspec knows no build of it for {plan.platform}"
-        raise InputError(message, hint=f"take a base that has it, or {_FROM_CONDA.format(plan.python)}")
+        python, platform = plan.runtime.python, plan.runtime.platform
+        message = f"the base image has no Python {python}, and envspec knows no build of it for {platform}"
+        raise InputError(message, hint=f"take a base that has it, or {_FROM_CONDA.format(python)}")
     return _image_python(known)
 
 
@@ -66,8 +67,9 @@ def standalone_python(plan: Plan, locked: LockedPython | None) -> LockedPython:
     the version. Raises InputError where there is neither."""
     build = locked or _known_build(plan)
     if build is None:
-        hint = f"take {_FROM_CONDA.format(plan.python)}"
-        raise InputError(f"envspec knows no build of Python {plan.python} for {plan.platform}", hint=hint)
+        python, platform = plan.runtime.python, plan.runtime.platform
+        hint = f"take {_FROM_CONDA.format(python)}"
+        raise InputError(f"envspec knows no build of Python {python} for {platform}", hint=hint)
     return build
 
 
@@ -75,7 +77,7 @@ _FROM_CONDA = 'Python from conda: [conda] dependencies = ["python {}.*"]'
 
 
 def _known_build(plan: Plan) -> LockedPython | None:
-    known = newest_build(plan.python, plan.platform)
+    known = newest_build(plan.runtime.python, plan.runtime.platform)
     if known is None:
         return None
     return LockedPython(known.platform, known.version, known.build, known.file, known.sha256)
@@ -90,21 +92,21 @@ def _image_python(build: LockedPython) -> ImagePython:
 def environment_entries(plan: Plan, python: ImagePython, scheme: Scheme) -> Iterator[LayerEntry]:
     """Give the files that make a virtual environment of a prefix (PEP 405)."""
     root = scheme.root
-    interpreter = python.interpreter(plan.python)
+    interpreter = python.interpreter(plan.runtime.python)
     yield text_entry(
         f"{root}/pyvenv.cfg",
-        f"home = {python.home}\nimplementation = CPython\nversion_info = {plan.python}\n"
+        f"home = {python.home}\nimplementation = CPython\nversion_info = {plan.runtime.python}\n"
         "include-system-site-packages = false\n",
     )
     yield link_entry(f"{root}/bin/python", interpreter)
     yield link_entry(f"{root}/bin/python3", "python")
-    yield link_entry(f"{root}/bin/python{plan.python}", "python")
+    yield link_entry(f"{root}/bin/python{plan.runtime.python}", "python")
     yield folder_entry(scheme.site)
     yield link_entry(f"{root}/lib64", "lib")
 
 
 def activation_entries(plan: Plan, scheme: Scheme) -> Iterator[LayerEntry]:
     """Give the scripts that activate an environment in a shell."""
-    texts = activation.scripts(Path(scheme.prefix), plan.spec, conda=bool(plan.explicit))
+    texts = activation.scripts(Path(scheme.prefix), plan.spec, conda=bool(plan.sources.explicit))
     for path, text in texts.items():
         yield text_entry(f"{scheme.root}/{path}", activation.without_writer(text))

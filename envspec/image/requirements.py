@@ -45,19 +45,19 @@ class BaseNeeds(Struct, frozen=True):
 
 def base_needs(plan: Plan) -> BaseNeeds:
     """Return a target's demands on its base."""
-    features: dict[str, tuple[str, ...]] = {"compile": _COMPILE} if plan.torch else {}
-    if set(_FABRIC) <= set(plan.debian):
+    features: dict[str, tuple[str, ...]] = {"compile": _COMPILE} if plan.runtime.torch else {}
+    if set(_FABRIC) <= set(plan.image.debian):
         features["fabric"] = _FABRIC
-    features |= {service.name: service.apt for service in plan.services if service.apt}
+    features |= {service.name: service.apt for service in plan.image.services if service.apt}
     # what the spec asks for by itself is waived by no feature's name
-    own = {name for names in features.values() for name in names}.difference(plan.spec_apt)
-    return BaseNeeds(tuple(name for name in plan.debian if name not in own), features)
+    own = {name for names in features.values() for name in names}.difference(plan.image.spec_apt)
+    return BaseNeeds(tuple(name for name in plan.image.debian if name not in own), features)
 
 
 def require_digests(plan: Plan, target: LockedTarget, without: Collection[str]) -> Plan:
     """Raise InputError for programs of another image whose digest the lock lacks: the same lock has to give the same
     image. Returns the plan without the programs of `without`."""
-    lacking = [borrowed for borrowed in plan.borrowed if "@" not in borrowed.image.pinned]
+    lacking = [borrowed for borrowed in plan.image.borrowed if "@" not in borrowed.image.pinned]
     left_out = tuple(borrowed.name for borrowed in lacking if borrowed.name in FEATURES and borrowed.name in without)
     # conda-forge's does the same as NVIDIA's
     in_conda = {borrowed.name for borrowed in lacking if target.pin(borrowed.name, "conda")}
@@ -69,23 +69,27 @@ def require_digests(plan: Plan, target: LockedTarget, without: Collection[str]) 
                 "the lock has no digest",
                 hint=f"lock again with `--upgrade-images` where its registry or a mirror answers{waived}",
             )
-    own = tuple(borrowed for borrowed in plan.toolkit if borrowed.name not in in_conda)
-    return replace(drop_features(plan, left_out), toolkit=own)
+    own = tuple(borrowed for borrowed in plan.image.toolkit if borrowed.name not in in_conda)
+    plan = drop_features(plan, left_out)
+    return replace(plan, image=replace(plan.image, toolkit=own))
 
 
 def drop_features(plan: Plan, left_out: Collection[str]) -> Plan:
     """Give the plan of an image that lacks these features: it says so, and starts none of them."""
     if not left_out:
         return plan
-    document = json.loads(plan.document)
+    document = json.loads(plan.image.document)
     document["services"] = [name for name in document["services"] if name not in left_out]
     document["without"] = [name for name in FEATURES if name in {*document.get("without", ()), *left_out}]
-    services = tuple(service for service in plan.services if service.name not in left_out)
-    dropped_scripts = {service.script for service in plan.services if service.name in left_out}
+    services = tuple(service for service in plan.image.services if service.name not in left_out)
+    dropped_scripts = {service.script for service in plan.image.services if service.name in left_out}
     # the services' common script says nothing of one that is there
-    retained = carried_names({name for name in plan.carries if name not in dropped_scripts and name != OF_SERVICES})
-    carries = {name: plan.carries[name] for name in retained}
-    return replace(plan, services=services, carries=carries, document=dumps(document))
+    retained = carried_names(
+        {name for name in plan.image.carries if name not in dropped_scripts and name != OF_SERVICES}
+    )
+    carries = {name: plan.image.carries[name] for name in retained}
+    image = replace(plan.image, services=services, carries=carries, document=dumps(document))
+    return replace(plan, image=image)
 
 
 def refuse_poor(
@@ -98,7 +102,7 @@ def refuse_poor(
     need, where = base_needs(plan), base.source.where
     lacking = {feature: _missing(names, known) for feature, names in need.of_features.items()}
     if python is not None and not python.headers and "compile" in lacking:
-        lacking["compile"] += (f"libpython{plan.python}-dev",)
+        lacking["compile"] += (f"libpython{plan.runtime.python}-dev",)
     waivable, without = without is not None, without or ()
     left_out = tuple(name for name in FEATURES if name in without and lacking.get(name))
     refused = {name: names for name, names in lacking.items() if names and name not in without}
@@ -123,8 +127,8 @@ def _refuse_old(plan: Plan, packages: Mapping[str, str], where: str) -> None:
         raise InputError(
             f"the base {where} has no glibc, which wheels need", hint="choose a base with Debian or Ubuntu"
         )
-    if plan.glibc and numbers_in(version)[:2] < numbers_in(plan.glibc)[:2]:
-        message = f"the base {where} has glibc {version}, and {plan.target} is locked for {plan.glibc} or newer"
+    if plan.runtime.glibc and numbers_in(version)[:2] < numbers_in(plan.runtime.glibc)[:2]:
+        message = f"the base {where} has glibc {version}, and {plan.target} is locked for {plan.runtime.glibc} or newer"
         raise InputError(message, hint=f'choose a newer base, or set glibc = "{version}" for the target and lock again')
 
 
@@ -148,15 +152,16 @@ def base_recipe(plan: Plan) -> str:
     """Render the small Dockerfile of a base for a target."""
     names = " ".join(base_needs(plan).every)
     install = "apt-get install -y -qq --no-install-recommends"
+    python = plan.runtime.python
     headers = (
-        f"    && if [ -x /usr/bin/python{plan.python} ]; then {install} libpython{plan.python}-dev; fi \\\n"
-        if plan.torch and not plan.explicit
+        f"    && if [ -x /usr/bin/python{python} ]; then {install} libpython{python}-dev; fi \\\n"
+        if plan.runtime.torch and not plan.sources.explicit
         else ""
     )
     return (
         f"# A base for `envspec image`: what {plan.title} needs of Debian. Build it once, push it, and name it by its\n"
         f'# digest in the spec\'s [image], base = "…@sha256:…", or with `envspec image --base`.\n'
-        f"FROM {plan.base.pinned}\n"
+        f"FROM {plan.image.base.pinned}\n"
         "RUN apt-get update -qq \\\n"
         f"    && export DEBIAN_FRONTEND=noninteractive && {install} {names} \\\n"
         f"{headers}"

@@ -68,7 +68,7 @@ class TreeInputs(Struct, frozen=True):
 
     @property
     def scheme(self) -> Scheme:
-        return Scheme(self.path, self.plan.python, anywhere=self.conda is None)
+        return Scheme(self.path, self.plan.runtime.python, anywhere=self.conda is None)
 
 
 def tree_entries(inputs: TreeInputs) -> list[LayerEntry]:
@@ -114,8 +114,8 @@ def _own(inputs: TreeInputs) -> Iterator[LayerEntry]:
     yield text_entry(f"{folder}/{MOUNT}", f"{inputs.path if inputs.conda else ANYWHERE}\n")
     yield text_entry(MOUNTER, files("envspec.carried").joinpath("mount.sh").read_bytes(), PROGRAM)
     if inputs.build:
-        yield link_entry("bin/python3", f"python{inputs.plan.python}")
-        yield link_entry("bin/python", f"python{inputs.plan.python}")
+        yield link_entry("bin/python3", f"python{inputs.plan.runtime.python}")
+        yield link_entry("bin/python", f"python{inputs.plan.runtime.python}")
     place = Path(inputs.path) if inputs.conda else None
     for path, text in activation.scripts(place, inputs.plan.spec, conda=inputs.conda is not None).items():
         yield text_entry(path, activation.without_writer(text))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from envspec import __version__
 from envspec.base.finding import Finding
-from envspec.export.plan import Plan, labels
+from envspec.export.plan import EPOCH, Plan, labels
 from envspec.image.base import BaseImage
 from envspec.image.build import DATES, VERSION, config_document, image_labels
 from envspec.image.layer import Descriptor, LayerPlan, PackedLayer, diff_id
@@ -54,7 +54,7 @@ def by_content(
     made = []
     for layer in layers:
         on_layer(layer.name)
-        content = diff_id(layer, plan.epoch, on_bytes)
+        content = diff_id(layer, EPOCH, on_bytes)
         made.append(PackedLayer(layer.name, layer.key, Descriptor("", "", 0), content))
     names = ["the base"] * len(base.manifest.diff_ids) + [layer.name for layer in made]
     expected = [*base.manifest.diff_ids, *(layer.diff_id for layer in made)]

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from uv import find_uv_bin
 
 sys.path.append(str(Path(__file__).parents[1] / "export"))
-from recipe_plans import shipped, shipped_spec, text_in
+from recipe_plans import shipped, shipped_spec, text_in, with_values
 from test_clusters import plan
 
 from envspec.export import htcondor, kubernetes
@@ -111,7 +111,7 @@ def test_htcondor_matches_the_gpus_of_the_lock(target: str, capability: float, r
 
 
 def test_htcondor_leaves_out_gpus_between_two_generations() -> None:
-    of = replace(shipped("mm-v2.9", "cu128-hopper"), architectures=("sm_70", "sm_90"))
+    of = with_values(shipped("mm-v2.9", "cu128-hopper"), architectures=("sm_70", "sm_90"))
     gpus: list[dict[str, object]] = [
         {"Capability": capability, "MaxSupportedVersion": 12080} for capability in (7.0, 7.5, 8.0, 8.9, 9.0, 10.0)
     ]

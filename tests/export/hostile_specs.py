@@ -10,6 +10,7 @@ from functools import cache, partial
 from hypothesis import HealthCheck, settings, strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
+from recipe_plans import with_values
 from recipe_readers import read
 from support.examples import examples
 
@@ -225,7 +226,7 @@ def is_inert(plan: SpecPlan, twin: Mapping[str, object]) -> None:
     """Whether each file of a plan reads back as its own values, and as the harmless twin's otherwise."""
     values = values_of(plan)
     # only what stands on several lines, or ends a C string, may be refused
-    texts = (plan.description, *(value for of in plan.targets for _, value in of.env))
+    texts = (plan.description, *(value for of in plan.targets for _, value in of.runtime.env))
     refusable = any("\0" in text or text.splitlines() not in ([], [text]) for text in texts)
     assert values.keys() <= twin.keys() if refusable else values.keys() == twin.keys()
     for path, value in values.items():
@@ -292,10 +293,10 @@ def with_words(plan: SpecPlan, description: str, value: str | None = None) -> Sp
     """A plan with a description, and with a value of the spec's variable, if one is given."""
 
     def changed(of: Plan) -> Plan:
-        assert of.compiling is not None
+        assert of.sources.compiling is not None
         given = {"HF_HOME": value} if value is not None else {}
-        compiling = replace(of.compiling, env={**of.compiling.env, **given})
-        env = tuple((name, given.get(name, old)) for name, old in of.env)
-        return replace(of, description=description, env=env, compiling=compiling)
+        compiling = replace(of.sources.compiling, env={**of.sources.compiling.env, **given})
+        env = tuple((name, given.get(name, old)) for name, old in of.runtime.env)
+        return with_values(of, description=description, env=env, compiling=compiling)
 
     return replace(plan, description=description, targets=tuple(map(changed, plan.targets)))

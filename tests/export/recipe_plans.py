@@ -61,7 +61,7 @@ def functions_of_builds(*names: str) -> str:
 
 def installed(plan: Plan, step: PipStep) -> str:
     """The text of all files that a run of uv installs."""
-    return "".join(plan.files[file] for file in step.requirements)
+    return "".join(plan.sources.files[file] for file in step.requirements)
 
 
 @cache
@@ -69,6 +69,16 @@ def shipped_spec(name: str) -> SpecPlan:
     """The plan of a whole shipped spec, as its recipes lie in the repository."""
     spec, lock = parsed(name)
     return make_spec_plan(spec, SoundLock.of(lock), f"recipes/{name}")
+
+
+def with_values(plan: Plan, **values: Any) -> Plan:
+    """The plan with these values, each in the record that has it."""
+    records = ("image", "runtime", "sources")
+    places = {name: record for record in records for name in getattr(plan, record).__struct_fields__}
+    for name in places.keys() & values.keys():
+        record = getattr(plan, places[name])
+        plan = replace(plan, **{places[name]: replace(record, **{name: values.pop(name)})})
+    return replace(plan, **values)
 
 
 def alone(plan: Plan) -> SpecPlan:

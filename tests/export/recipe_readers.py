@@ -66,16 +66,16 @@ def read_dockerfile(text: str, plan: Plan) -> object:
         elif command.cmd == "ARG":
             name, equals, value = command.value[0].partition("=")
             found.append(("ARG", name, bool(equals)))
-            urls = [step.url for step in plan.pip if step.index and name.startswith("INDEX_")]
+            urls = [step.url for step in plan.sources.pip if step.index and name.startswith("INDEX_")]
             assert not urls or _unquoted(value) in urls
         else:
             if command.cmd == "RUN":
                 _shell_parses(command.value[0].rpartition("--mount")[2])
             found.append((command.cmd, command.flags, tuple(map(_hashless, command.value))))
-    assert {name: pairs["ENV"].get(name) for name, _ in plan.env} == dict(plan.env)
+    assert {name: pairs["ENV"].get(name) for name, _ in plan.runtime.env} == dict(plan.runtime.env)
     assert pairs["LABEL"] == recipe_labels(plan)
-    if plan.compiling:
-        assert plan.compiling.env.items() <= of_stages["compile"].items()
+    if plan.sources.compiling:
+        assert plan.sources.compiling.env.items() <= of_stages["compile"].items()
     return found
 
 
@@ -121,7 +121,7 @@ def read_apptainer(text: str, plan: Plan) -> object:
         for name, body in stage.sections.items():
             if name == "environment":
                 # a PATH or a shell's own variable would stop the shell that reads the rest
-                env = {name: value for name, value in plan.env if name != "PATH"}
+                env = {name: value for name, value in plan.runtime.env if name != "PATH"}
                 assert _exported(body, env) == env
             elif name == "labels":
                 kept[name] = tuple(line.split(maxsplit=1)[0] for line in body.splitlines() if line.strip())
@@ -129,8 +129,8 @@ def read_apptainer(text: str, plan: Plan) -> object:
                 # how many lines the description takes depends on its length
                 kept[name] = str(body.partition(": Python ")[2].count("\n"))
             else:
-                if stage.header.get("stage") == "compile" and name == "post" and plan.compiling:
-                    body = _without_exports(body, plan.compiling.env)
+                if stage.header.get("stage") == "compile" and name == "post" and plan.sources.compiling:
+                    body = _without_exports(body, plan.sources.compiling.env)
                 kept[name] = re.sub(r"(?m)^    export INDEX_(\w+)=.*$", r"    export INDEX_\1=…", _hashless(body))
                 if name.partition(" ")[0] in ("post", "test", "runscript", "apprun"):
                     _shell_parses(body)
@@ -182,7 +182,7 @@ def _loaded(text: str, plan: Plan) -> object:
     calls = [line.split(" ") for line in ran.stdout.decode().splitlines()]
     told = [(name, *(bytes.fromhex(value).decode() for value in values)) for name, *values in calls]
     values = {call[1]: call[2] for call in told if call[0] == "setenv"}
-    assert all(values.get(name) == value for name, value in plan.env if name in _ALSO_OUTSIDE)
+    assert all(values.get(name) == value for name, value in plan.runtime.env if name in _ALSO_OUTSIDE)
     assert ("whatis", f"Description: {plan.description or plan.spec}") in told
     return [(name, len(values)) for name, *values in told]
 
@@ -202,7 +202,7 @@ def read_kubernetes(text: str, plan: Plan) -> object:
 
 def read_devcontainer(text: str, plan: Plan) -> object:
     found = json.loads("\n".join(line for line in text.split("\n") if not line.startswith("//")))
-    assert (found["name"], found["remoteUser"]) == (plan.title, plan.user)
+    assert (found["name"], found["remoteUser"]) == (plan.title, plan.image.user)
     return found
 
 
@@ -231,7 +231,8 @@ def read_plain(text: str, plan: Plan | SpecPlan) -> object:
 
 def read_target_json(text: str, plan: Plan) -> object:
     found = json.loads(text)
-    assert (found["spec"], found["target"], found["workload"]) == (plan.spec, plan.target, plan.workload)
+    document = json.loads(plan.image.document)
+    assert all(found[name] == document[name] for name in ("spec", "target", "workload"))
     assert found["lock"]["env"]["name"] == plan.spec and any(found["parts"].values())
     return _shape(found)
 
@@ -289,8 +290,8 @@ def read_edf(text: str, plan: Plan) -> dict[str, Any]:
     hooks = found.get("annotations", {}).get("com", {}).get("hooks", {})
     assert all(isinstance(value, str) for hook in hooks.values() for value in hook.values())
     assert set(re.findall(r"\$\{?(\w+)", re.sub(r"(?m)^#.*", "", text))) == {"PWD"}
-    assert found["image"].replace("#", "/") == (plan.image if plan.repository else f"./{plan.title}.sqsh")
-    assert bool(hooks) == plan.is_cuda
+    assert found["image"].replace("#", "/") == (plan.image_name if plan.image.repository else f"./{plan.title}.sqsh")
+    assert bool(hooks) == plan.runtime.is_cuda
     if not plan.shares:
         assert found["env"].pop("ENVSPEC_LOCK") == f"{plan.target}={plan.lock_digest}"
     return found

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given, strategies as st
-from msgspec.structs import replace
-from recipe_plans import compiled, shipped, text_in
+from recipe_plans import compiled, shipped, text_in, with_values
 
 from envspec.base.places import OF_OTHER_PYTHONS
 from envspec.export.apptainer import FILE, OFFLINE_FILE, render
@@ -96,7 +95,7 @@ def test_a_callers_python_and_compiler_stay_outside() -> None:
     of = shipped("mm-v2.9", "cu128-hopper")
     lines = [*environment_lines(of)]
     assert lines[0].endswith(" CONDA_PREFIX= LD_PRELOAD= CC=gcc CXX=g++")
-    assert " CC=" not in next(iter(environment_lines(replace(of, apt=(), spec_apt=()))))
+    assert " CC=" not in next(iter(environment_lines(with_values(of, apt=(), spec_apt=()))))
     names = [*OF_OTHER_PYTHONS, "PYTHONNOUSERSITE"]
     shown = "".join(f'printf "%s " "${{{name}-unset}}"; ' for name in names)
     caller = dict.fromkeys(names, "/else")
@@ -111,7 +110,11 @@ def test_its_files_are_those_of_the_build_context() -> None:
     for stage in parse(text_in(render(plan), FILE)):
         for line in stage.sections.get("files", "").split("\n"):
             source = line.partition(" /layers")[0].strip()
-            assert not source or source in plan.files or any(path.startswith(f"{source}/") for path in plan.files)
+            assert (
+                not source
+                or source in plan.sources.files
+                or any(path.startswith(f"{source}/") for path in plan.sources.files)
+            )
     compiled, final = parse(text_in(render(plan), FILE))[-2:]
     assert "cpu/target.json /layers/target.json\n" in compiled.sections["files"] and "files" not in final.sections
     assert final.sections["files from compile"].split()[4] == "/opt/envspec"
@@ -156,7 +159,7 @@ def test_what_is_built_offline_comes_with_the_bundle() -> None:
 
 def test_digests_pin_the_images() -> None:
     digest = "sha256:" + "a" * 64
-    plan = replace(shipped("cpu-py311", "cpu"), base=ImageReference("debian:bookworm-slim", digest))
+    plan = with_values(shipped("cpu-py311", "cpu"), base=ImageReference("debian:bookworm-slim", digest))
     assert parse(text_in(render(plan), FILE))[-1].header["from"] == f"debian:bookworm-slim@{digest}"
 
 
@@ -185,7 +188,7 @@ def test_no_text_begins_anything(value: str) -> None:
 
 def _is_inert(value: str, *, run: bool = True) -> None:
     plan = shipped("cpu-py311", "cpu")
-    hostile = replace(plan, env=(*plan.env, ("HOSTILE", value)), description=value)
+    hostile = with_values(plan, env=(*plan.runtime.env, ("HOSTILE", value)), description=value)
     for calm, wild in zip(render(plan).values(), render(hostile).values(), strict=True):
         assert [(s.header, [*s.sections]) for s in parse(wild)] == [(s.header, [*s.sections]) for s in parse(calm)]
         assert "{{" not in wild

@@ -97,10 +97,10 @@ def test_processes_of_every_kind_start_from_it(way: str, tmp_path: Path) -> None
 @pytest.mark.parametrize(("spec", "target"), [("cpu-py311", "cpu"), ("mm-v2.9", "cu128-hopper")])
 def test_the_list_is_of_the_archive_and_of_the_files_in_it(spec: str, target: str) -> None:
     plan = shipped(spec, target)
-    listed = dict(read_sums(plan.files[plan.carried_file(SUMS)]))
-    assert listed[CHECK_ARCHIVE] == digest(plan.files[plan.carried_file(CHECK_ARCHIVE)])
+    listed = dict(read_sums(plan.sources.files[plan.carried_file(SUMS)]))
+    assert listed[CHECK_ARCHIVE] == digest(plan.sources.files[plan.carried_file(CHECK_ARCHIVE)])
     assert all(listed[path] == digest(text) for path, text in check_files().items())
-    assert not any(path.startswith(plan.carried_file(f"{CHECK}/")) for path in plan.files)
+    assert not any(path.startswith(plan.carried_file(f"{CHECK}/")) for path in plan.sources.files)
 
 
 def test_a_dockerfile_of_one_target_comes_with_few_files() -> None:
@@ -143,12 +143,12 @@ def test_the_builds_commands_unpack_it_and_refuse_another_one(tmp_path: Path) ->
     for number, content in enumerate((archive(), changed())):
         place = tmp_path / str(number)
         place.mkdir()
-        for name, text in plan.carried.items():
+        for name, text in plan.image.carried.items():
             if not name.startswith(f"{CHECK}/"):
                 (place / name).parent.mkdir(parents=True, exist_ok=True)
                 (place / name).write_text(text, encoding="utf-8")
         shutil.copy(ROOT / "LICENSE", place / "requirements")
-        (place / SUMS).write_text(plan.files[plan.carried_file(SUMS)], encoding="utf-8")
+        (place / SUMS).write_text(plan.sources.files[plan.carried_file(SUMS)], encoding="utf-8")
         (place / CHECK_ARCHIVE).write_bytes(content)
         (tmp_path / BUILD_SCRIPT).write_text(carried_files()[BUILD_SCRIPT])
         words = ["sh", str(tmp_path / BUILD_SCRIPT), "sealed", str(place), sys.executable]
@@ -157,6 +157,6 @@ def test_the_builds_commands_unpack_it_and_refuse_another_one(tmp_path: Path) ->
             assert done.returncode and f"{CHECK_ARCHIVE}: FAILED" in done.stdout
         else:
             assert done.returncode == 0, done.stderr
-            assert (place / SUMS).read_text() == plan.carried[SUMS]
+            assert (place / SUMS).read_text() == plan.image.carried[SUMS]
             there = {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()}
-            assert there - {"requirements"} == set(plan.carried)
+            assert there - {"requirements"} == set(plan.image.carried)

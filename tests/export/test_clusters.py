@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 import tomli
 import yaml
-from msgspec.structs import replace
-from recipe_plans import ROOT, parsed, text_in
+from recipe_plans import ROOT, parsed, text_in, with_values
 from support.recipes import all_recipes
 
 from envspec.export import apptainer, compose, devcontainer, dockerfile, edf, htcondor, kubernetes, slurm
@@ -227,7 +226,7 @@ def test_kubernetes_puts_no_value_into_a_word_of_the_spec() -> None:
 def nodes(architectures: tuple[str, ...], driver_floor: str | None) -> Callable[[dict[str, str]], bool]:
     """Whether a Job of a lock with these may run on a node with these labels."""
     (of,) = (one for one in plan().targets if one.target == "cu128-hopper")
-    changed = replace(of, architectures=architectures, driver_floor=driver_floor)
+    changed = with_values(of, architectures=architectures, driver_floor=driver_floor)
     pod = [*yaml.safe_load_all(text_in(kubernetes.render(changed), kubernetes.FILE))][1]["spec"]["template"]["spec"]
     terms = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
 

@@ -17,7 +17,7 @@ from recipe_plans import ROOT, shipped, shipped_spec, text_in
 from envspec.configuration.user_config import PROXY_VARIABLES
 from envspec.export import dockerfile
 from envspec.export.compose import FILE, PROFILE, render
-from envspec.export.plan import SpecPlan
+from envspec.export.plan import EPOCH, SpecPlan
 
 SPECS = sorted(path.stem for path in (ROOT / "specs").glob("*.toml") if path.stem != "dev")
 
@@ -67,14 +67,14 @@ def test_a_service_is_what_its_dockerfile_builds() -> None:
         for of in plan.targets:
             build = services[of.target]["build"]
             assert build["context"] == ".." and build["dockerfile"].removeprefix(f"{name}/") in dockerfile.render(of)
-            assert (services[of.target]["image"], build["platforms"]) == (of.image, [of.oci_platform])
+            assert (services[of.target]["image"], build["platforms"]) == (of.image_name, [of.runtime.oci_platform])
             text = text_in(dockerfile.render(of), dockerfile.FILE)
             asked = set(re.findall(r"^ARG (\w+)", text, re.MULTILINE)) - {"SOURCE_DATE_EPOCH"}
             wanted = {"apt-mirrors", "uv", *(["netrc"] if "type=secret,id=netrc" in text else [])}
             assert set(build["secrets"]) == wanted <= set(document(plan)["secrets"])
             epoch, *by_name = build["args"]
             # by name alone each has its value where the builder runs, and none where there is none
-            assert epoch == f"SOURCE_DATE_EPOCH={of.epoch}" and set(by_name) == asked | {*PROXY_VARIABLES}
+            assert epoch == f"SOURCE_DATE_EPOCH={EPOCH}" and set(by_name) == asked | {*PROXY_VARIABLES}
 
 
 @pytest.mark.skipif(shutil.which("podman-compose") is None, reason="podman-compose isn't installed")

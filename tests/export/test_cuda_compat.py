@@ -46,7 +46,7 @@ def test_without_it_nothing_of_it_is_there() -> None:
     plan = plan_of(wanted=False)
     for text in (*dockerfile.render(plan).values(), *apptainer.render(plan).values()):
         assert "compat" not in text.lower()
-    assert "forward_branches" not in plan.files[f"{TARGET}/target.json"]
+    assert "forward_branches" not in plan.sources.files[f"{TARGET}/target.json"]
 
 
 def test_lock_asks_for_its_digest() -> None:
@@ -59,7 +59,7 @@ def test_lock_asks_for_its_digest() -> None:
     known = replace(lock, images=(*lock.images, LockedImage("nvidia/cuda:13.0.2-base-ubuntu22.04", digest)))
     target = known.target(TARGET)
     assert target is not None
-    (one,) = make_plan(asking, SoundLock.of(known), target).borrowed[-1:]
+    (one,) = make_plan(asking, SoundLock.of(known), target).image.borrowed[-1:]
     assert one.name == "cuda-compat" and one.image.pinned.endswith(f"@{digest}")
 
 
@@ -74,7 +74,7 @@ def test_lock_asks_for_its_digest() -> None:
 )
 def test_the_preflight_stops_no_image_with_cuda_compat(driver: str, doubt: str) -> None:
     """Which branches it serves is a table's: 12.2 is the word of the driver, and not of the image's libcuda."""
-    target = json.loads(plan_of().files[f"{TARGET}/target.json"])
+    target = json.loads(plan_of().sources.files[f"{TARGET}/target.json"])
     machine = preflight.Machine(driver, (preflight.Gpu("NVIDIA H100 80GB HBM3", "9.0"),), True, "12.2")
     stop, text = preflight.judge(target, machine)
     assert not stop and bool(text) is bool(doubt) and doubt in text
@@ -86,8 +86,8 @@ def test_the_preflight_stops_no_image_with_cuda_compat(driver: str, doubt: str) 
 def test_a_cuda_whose_branches_no_table_knows_keeps_no_driver_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compat, "toolkit", lambda cuda: None)
     plan = plan_of()
-    assert json.loads(plan.files[f"{TARGET}/target.json"])["forward_branches"] is None
-    assert "NVIDIA_REQUIRE_CUDA" not in dict(plan.env) and "NVIDIA_VISIBLE_DEVICES" in dict(plan.env)
+    assert json.loads(plan.sources.files[f"{TARGET}/target.json"])["forward_branches"] is None
+    assert "NVIDIA_REQUIRE_CUDA" not in dict(plan.runtime.env) and "NVIDIA_VISIBLE_DEVICES" in dict(plan.runtime.env)
 
 
 @pytest.mark.parametrize(("cuda", "image"), [("13.2", "13.2.1-base-ubuntu22.04"), ("13.4", "13.4.2-base-ubuntu24.04")])

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
-from recipe_plans import shipped, text_in
+from recipe_plans import shipped, text_in, with_values
 
 from envspec.configuration.user_config import PROXY_VARIABLES
 from envspec.export import dockerfile
@@ -75,4 +74,4 @@ def test_no_service_starts_on_a_machine_that_the_image_is_not_for(tmp_path: Path
 
 def test_names_stay_text() -> None:
     name = '"},//\\ \u2028'
-    assert document(replace(shipped("cpu-py311", "cpu"), user=name))["remoteUser"] == name
+    assert document(with_values(shipped("cpu-py311", "cpu"), user=name))["remoteUser"] == name

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from recipe_plans import ROOT, compiled, functions_of_builds, shipped, shipped_spec, text_in
+from recipe_plans import ROOT, compiled, functions_of_builds, shipped, shipped_spec, text_in, with_values
 from support.matrix import first_by_day
 
 from envspec.export.apt_mirrors import arguments
@@ -137,7 +137,7 @@ def test_a_person_can_read_it() -> None:
 def test_a_package_that_moves_makes_its_own_layer_new(group: str) -> None:
     """And what is compiled against it."""
     plan = shipped("mm-v2.9", "cu126-volta")
-    files = {file for step in plan.pip if step.group == group for file in step.files}
+    files = {file for step in plan.sources.pip if step.group == group for file in step.files}
     read = {
         name: {word for line in lines if line.startswith("COPY ") for word in line.split()} & files
         for name, lines in stages(text_of(plan)).items()
@@ -145,13 +145,13 @@ def test_a_package_that_moves_makes_its_own_layer_new(group: str) -> None:
     assert {name for name, own in read.items() if own} == {group} and read[group] == files
     # what the image keeps of them comes last
     assert "COPY --chmod=0755 requirements /layers/requirements/" in stages(text_of(plan))["carried"]
-    bumped = replace(plan, files=dict.fromkeys(plan.files, "x"), lock_digest="sha256:" + "1" * 64)
+    bumped = with_values(plan, files=dict.fromkeys(plan.sources.files, "x"), lock_digest="sha256:" + "1" * 64)
     assert text_of(bumped) == text_of(plan)
 
 
 def test_a_tool_more_makes_its_own_layer_new() -> None:
     plan = shipped("mm-v2.9", "cu126-volta")
-    before, after = (stages(text_of(replace(plan, spec_apt=apt))) for apt in (("htop",), ("htop", "tmux")))
+    before, after = (stages(text_of(with_values(plan, spec_apt=apt))) for apt in (("htop",), ("htop", "tmux")))
     assert [name for name in before if before[name] != after[name]] == [""]
     differing = [new for old, new in zip(before[""], after[""], strict=True) if old != new]
     assert len(differing) == 1 and " htop tmux " in differing[0] and " user " in differing[0]
@@ -160,9 +160,9 @@ def test_a_tool_more_makes_its_own_layer_new() -> None:
 def test_the_check_is_in_no_dockerfile() -> None:
     """A change of it leaves them as they are: it's copied, and SHA256SUMS says what it is."""
     plan = shipped("mm-v2.9", "cu126-volta")
-    files = {path: text if path.endswith("bytecode.py") else f"{text}x" for path, text in plan.files.items()}
-    changed = {path: files[path] if path.startswith("envspec/") else text for path, text in plan.files.items()}
-    assert text_of(replace(plan, files=changed)) == text_of(plan)
+    files = {path: text if path.endswith("bytecode.py") else f"{text}x" for path, text in plan.sources.files.items()}
+    changed = {path: files[path] if path.startswith("envspec/") else text for path, text in plan.sources.files.items()}
+    assert text_of(with_values(plan, files=changed)) == text_of(plan)
 
 
 def test_targets_with_equal_requirements_have_equal_layers() -> None:
@@ -196,7 +196,7 @@ def test_every_install_checks_hashes_and_takes_nothing_else() -> None:
 def test_only_git_goes_without_hashes() -> None:
     plan = shipped("mm-v2.1", "cu118")
     git = PipStep(("requirements/source-git.txt",), ("flash",), "source", hashed=False)
-    changed = replace(plan, pip=(*plan.pip, git))
+    changed = with_values(plan, pip=(*plan.sources.pip, git))
     for command in re.findall(r"build\.sh (?:install|compile) [^&]*", "&".join(instructions(text_of(changed)))):
         assert ("--git" in command) is ("source-git" in command or "+git=clip" in command)
 
@@ -225,11 +225,11 @@ def test_in_a_repository_the_list_is_cut_down_to_what_the_image_carries(tmp_path
     (plan,) = (one for one in shipped_spec("mm-v2.9").targets if one.target == "cpu")
     place, layers = tmp_path / "layers/carried/opt/envspec", tmp_path / "layers"
     command = ["sh", str(layers / "build.sh"), "carried", "carried", sys.executable]
-    command += [name for name in plan.carries if name.startswith("services/")]
+    command += [name for name in plan.image.carries if name.startswith("services/")]
 
     def copy() -> None:
         shutil.rmtree(layers, ignore_errors=True)
-        for path, text in plan.files.items():
+        for path, text in plan.sources.files.items():
             name = path.removeprefix("_shared/").removeprefix("mm-v2.9/").removeprefix("cpu/")
             (layers / name).parent.mkdir(parents=True, exist_ok=True)
             own = text.replace("/layers/", f"{layers}/") if name == "build.sh" else text
@@ -238,12 +238,14 @@ def test_in_a_repository_the_list_is_cut_down_to_what_the_image_carries(tmp_path
     copy()
     subprocess.run(command, check=True)
     assert {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()} == {
-        *plan.carried,
-        *(path.removeprefix("mm-v2.9/") for path in plan.parts),
+        *plan.image.carried,
+        *(path.removeprefix("mm-v2.9/") for path in plan.sources.parts),
     }
-    assert (place / "SHA256SUMS").read_text(encoding="utf-8") == plan.carried["SHA256SUMS"]
+    assert (place / "SHA256SUMS").read_text(encoding="utf-8") == plan.image.carried["SHA256SUMS"]
     assert (place / "check/__main__.py").exists() and not (place / "envspec-check.pyz").exists()
-    assert "services/ssh.sh" in plan.files["_shared/SHA256SUMS"] and "ssh" not in plan.carried["SHA256SUMS"]
+    assert (
+        "services/ssh.sh" in plan.sources.files["_shared/SHA256SUMS"] and "ssh" not in plan.image.carried["SHA256SUMS"]
+    )
     for name in ("envspec-check.pyz", "preflight.py"):
         copy()
         with (layers / name).open("ab") as file:
@@ -265,7 +267,7 @@ def compile_stage(plan: Plan) -> list[str]:
 
 
 def compiling_of_mm_v21() -> Compiling:
-    found = compiled("mm-v2.1", "cu118").compiling
+    found = compiled("mm-v2.1", "cu118").sources.compiling
     assert found is not None
     return found
 
@@ -291,20 +293,20 @@ def test_conda_s_environment_is_what_builds_see() -> None:
     plan = shipped("hpc-v2.7", "cu126-ampere")
     source = PipStep(("requirements/source.txt",), ("flash",), "source")
     compiling = replace(compiling_of_mm_v21(), wheels=())
-    lines = compile_stage(replace(plan, pip=(*plan.pip, source), compiling=compiling))
+    lines = compile_stage(with_values(plan, pip=(*plan.sources.pip, source), compiling=compiling))
     assert "COPY --from=conda /layers/conda /" in lines and "build.sh python" not in "".join(lines)
     assert "sh /layers/build.sh compile " in lines[-1]
 
 
 def test_the_stage_that_compiles_has_none_of_the_specs_packages() -> None:
-    made = replace(compiled("mm-v2.1", "cu118"), spec_apt=("libfoo1",), build=None, build_table=None)
+    made = with_values(compiled("mm-v2.1", "cu118"), spec_apt=("libfoo1",), build=None, build_table=None)
     (line,) = (line for line in compile_stage(made) if "build.sh apt " in line)
     assert "libfoo1" not in line and " --headers 3.10 " in line
     assert "libfoo1" in "".join(final_stage(text_of(made)))
 
 
 def test_a_bases_own_python_has_its_headers_where_kernels_are_compiled() -> None:
-    own = replace(shipped("cpu-py311", "cpu"), build=None, build_table=None, base_python=True)
+    own = with_values(shipped("cpu-py311", "cpu"), build=None, build_table=None, base_python=True)
     (line,) = (line for line in final_stage(text_of(own)) if " g++ " in line)
     assert " --headers 3.11 " in line and 'install -y --no-install-recommends "libpython$headers-dev"' in SCRIPT
     assert "sh /layers/build.sh python python 3.11 only-system\n" in text_of(own)
@@ -320,13 +322,13 @@ def test_root_builds_on_bases_with_a_user_of_their_own() -> None:
 
 def test_the_users_group_has_no_name_of_debians() -> None:
     """`groupadd --gid 1000 video` ends with 9."""
-    assert "sh /run/build/build.sh user video\n" in text_of(replace(shipped("cpu-py311", "cpu"), user="video"))
+    assert "sh /run/build/build.sh user video\n" in text_of(with_values(shipped("cpu-py311", "cpu"), user="video"))
     assert "groupadd --gid 1000 envspec;" in SCRIPT
 
 
 def test_digests_pin_the_images() -> None:
     digest = "sha256:" + "a" * 64
-    plan = replace(shipped("cpu-py311", "cpu"), base=ImageReference("debian:bookworm-slim", digest))
+    plan = with_values(shipped("cpu-py311", "cpu"), base=ImageReference("debian:bookworm-slim", digest))
     text = text_of(plan)
     assert f'ARG BASE_IMAGE="debian:bookworm-slim@{digest}"' in text
     assert labels(plan)["org.opencontainers.image.base.digest"] == digest
@@ -334,7 +336,7 @@ def test_digests_pin_the_images() -> None:
 
 def test_an_image_stays_on_one_line_however_long_its_name_is() -> None:
     image = ImageReference(f"registry.example/{'vendor/' * 12}cuda:12", "sha256:" + "a" * 64)
-    text = text_of(replace(shipped("cpu-py311", "cpu"), base=image))
+    text = text_of(with_values(shipped("cpu-py311", "cpu"), base=image))
     assert f'\nARG BASE_IMAGE="{image.pinned}"\n' in text and "BASE_IMAGE" in arguments(text)
 
 
@@ -342,7 +344,7 @@ def test_own_indexes_are_asked_alone() -> None:
     plan = shipped("cpu-py311", "cpu")
     url = "https://packages.example.org/$(x)"
     step = PipStep(("requirements/rest-own.txt",), ("acme",), index="own-index", url=url)
-    text = text_of(replace(plan, pip=(*plan.pip, step)))
+    text = text_of(with_values(plan, pip=(*plan.sources.pip, step)))
     assert 'ARG INDEX_OWN_INDEX="https://packages.example.org/\\$(x)"' in text
     assert 'build.sh install rest rest-own --default-index "$INDEX_OWN_INDEX"' in "\n".join(instructions(text))
 

@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
-from recipe_plans import shipped, text_in
+from recipe_plans import shipped, text_in, with_values
 from recipe_readers import read_edf
 from support.golden import golden
 
@@ -27,13 +26,13 @@ def test_golden() -> None:
 )
 def test_nccls_plugin_is_the_one_for_the_images_cuda(cuda: str, base: str | None, variant: str) -> None:
     on_base = OnBase(base, "/usr/bin/python3", "/usr/local", "usr/local/lib/python3.12/dist-packages") if base else None
-    plan = replace(shipped(*ALPS), cuda=cuda, on_base=on_base)
+    plan = with_values(shipped(*ALPS), cuda=cuda, on_base=on_base)
     found = read_edf(text_in(render(plan), FILE), plan)
     assert found["annotations"]["com"]["hooks"] == {"aws_ofi_nccl": {"enabled": "true", "variant": variant}}
 
 
 def test_an_image_with_a_place_in_a_registry_comes_from_there() -> None:
-    plan = replace(shipped(*ALPS), repository="registry.example:5000/team/llm")
+    plan = with_values(shipped(*ALPS), repository="registry.example:5000/team/llm")
     text = text_in(render(plan), FILE)
     assert read_edf(text, plan)["image"] == "registry.example:5000#team/llm:cu128-gh200" and "enroot" not in text
 

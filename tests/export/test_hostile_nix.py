@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from hostile_specs import PIECES, SLOWLY, harmless_plan, hostile, must_be_clear, with_words
 from hypothesis import HealthCheck, given, settings, strategies as st
-from msgspec.structs import replace
-from recipe_plans import text_in
+from recipe_plans import text_in, with_values
 from recipe_readers import _exported
 
 from envspec.base.errors import InputError
@@ -56,7 +55,7 @@ def flakes_are_inert(tmp: Path, words: list[tuple[str, str]]) -> None:
     found = json.loads(ran.stdout)
     for one, plan in zip(found, plans, strict=True):
         assert one["description"] == (plan.description or plan.spec)
-        known = dict(plan.targets[-1].env)
+        known = dict(plan.targets[-1].runtime.env)
         kept = {name: value for name, value in known.items() if f"export {name}=" in one["hook"]}
         assert _exported(one["hook"], kept) == {name: known[name] for name in kept}
         # nothing but what a harmless one has
@@ -91,12 +90,12 @@ def test_a_real_builder_reads_every_piece(tmp_path: Path) -> None:
     for number, text in enumerate((*PIECES, *(f"a{piece}{other}b" for piece in PIECES for other in ("\\", '"', "$")))):
         plan = harmless_plan().targets[0]
         try:
-            folder.render(replace(plan, env=(("A", text),)), "dockerfile")
+            folder.render(with_values(plan, env=(("A", text),)), "dockerfile")
         except InputError:
             continue
         values[f"V{number}"] = text
     env = tuple(values.items())
-    rendered = folder.render(replace(harmless_plan().targets[0], env=env), "dockerfile")
+    rendered = folder.render(with_values(harmless_plan().targets[0], env=env), "dockerfile")
     lines = text_in(rendered, "Dockerfile").split("\nENV ")[-1]
     kept = f"FROM scratch\nENV {lines.partition(chr(10) + 'LABEL ')[0]}\n"
     (tmp_path / "Dockerfile").write_bytes(kept.encode())

@@ -3,8 +3,7 @@
 import re
 
 import pytest
-from msgspec.structs import replace
-from recipe_plans import shipped, text_in
+from recipe_plans import shipped, text_in, with_values
 
 from envspec.export.htcondor import FILE, render
 from envspec.export.plan import Plan
@@ -37,7 +36,7 @@ def commands(plan: Plan) -> dict[str, str]:
 def test_the_gpus_of_the_lock_are_asked_for(
     architectures: tuple[str, ...], lowest: str | None, highest: str | None, spans: str | None
 ) -> None:
-    found = commands(replace(shipped("mm-v2.9", "cu128-hopper"), architectures=architectures))
+    found = commands(with_values(shipped("mm-v2.9", "cu128-hopper"), architectures=architectures))
     assert (found.get("gpus_minimum_capability"), found.get("gpus_maximum_capability")) == (lowest, highest)
     assert found.get("require_gpus") == spans and found["request_gpus"] == "$(gpus:1)"
 

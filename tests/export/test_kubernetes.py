@@ -49,7 +49,7 @@ def test_names_that_kubernetes_takes(title: str) -> None:
     st.from_regex("[a-z0-9][a-z0-9_-]*", fullmatch=True),
 )
 def test_images_have_names_that_engines_take(spec: str, target: str) -> None:
-    assert REPOSITORY.fullmatch(replace(shipped("cpu-py311", "cpu"), spec=spec, target=target).image)
+    assert REPOSITORY.fullmatch(replace(shipped("cpu-py311", "cpu"), spec=spec, target=target).image_name)
 
 
 def test_the_image_is_the_one_that_the_dockerfile_names() -> None:

@@ -43,7 +43,7 @@ def test_a_base_without_apt_is_refused(base: str) -> None:
     ["debian:bookworm-slim", "ubuntu:24.04", "python:3.12-slim", "nvidia/cuda:12.8.1-base-ubuntu22.04"],
 )
 def test_a_base_that_may_have_apt_is_taken(base: str) -> None:
-    assert plan_with("cpu-py311", with_image(base=base)).base.name == base
+    assert plan_with("cpu-py311", with_image(base=base)).image.base.name == base
 
 
 def test_a_service_whose_package_is_not_locked_is_refused() -> None:
@@ -77,7 +77,7 @@ def test_an_index_that_the_spec_lost_is_refused() -> None:
 
 
 def test_the_carried_files_are_summed() -> None:
-    files = dict(shipped("mm-v2.9", "cu126-volta").carried)
+    files = dict(shipped("mm-v2.9", "cu126-volta").image.carried)
     del files["target.json"]
     lines = (line.split("  ") for line in files.pop("SHA256SUMS").splitlines())
     listed = {path: digest for digest, path in lines}
@@ -86,7 +86,7 @@ def test_the_carried_files_are_summed() -> None:
 
 def test_only_the_services_asked_for_are_carried() -> None:
     def scripts(plan: Plan) -> list[str]:
-        return [path for path in plan.carried if path.startswith("services/")]
+        return [path for path in plan.image.carried if path.startswith("services/")]
 
     assert scripts(shipped("cpu-py311", "cpu")) == []
     assert scripts(shipped("mm-v2.9", "cpu")) == ["services/common.sh", "services/jupyter.sh"]
@@ -95,12 +95,12 @@ def test_only_the_services_asked_for_are_carried() -> None:
 
 def test_the_whole_check_is_carried() -> None:
     for name, target in (("cpu-py311", "cpu"), ("mm-v2.9", "cu128-hopper")):
-        assert set(check_files()) < set(shipped(name, target).carried)
+        assert set(check_files()) < set(shipped(name, target).image.carried)
 
 
 def test_carried_code_is_the_packages_own() -> None:
     package = ROOT / "envspec" / "carried"
-    for path, text in shipped("team-v2.9", "cpu").carried.items():
+    for path, text in shipped("team-v2.9", "cpu").image.carried.items():
         if (package / path).is_file():
             assert text == (package / path).read_text(encoding="utf-8")
 
@@ -112,8 +112,8 @@ def test_every_pip_package_is_installed_once_from_its_own_index() -> None:
         for target in lock:
             plan = make_plan(spec, SoundLock.of(lock), target)
             pins = {pin.name: pin for pin in target.pins if pin.kind == "pip"}
-            assert sorted(package for step in plan.pip for package in step.packages) == sorted(pins)
-            for step in plan.pip:
+            assert sorted(package for step in plan.sources.pip for package in step.packages) == sorted(pins)
+            for step in plan.sources.pip:
                 text = installed(plan, step)
                 for package in step.packages:
                     pin = pins[package]
@@ -138,17 +138,17 @@ def test_the_cuda_stack(name: str, layer: str | None) -> None:
 def test_the_files_of_layers_say_nothing_of_the_whole_lock() -> None:
     """Or a layer would be new with every lock. A package's line ends with what the slice says of it alone."""
     plan, found = shipped("mm-v2.9", "cu126-volta"), []
-    for step in plan.pip:
+    for step in plan.sources.pip:
         text = installed(plan, step)
         assert "mm-v2.9" not in text
         found += [json.loads(line.split("  # ")[1]) for line in text.splitlines() if "==" in line]
-    assert sorted(found, key=lambda row: str(row["name"])) == json.loads(plan.document)["lock"]["pip"]
+    assert sorted(found, key=lambda row: str(row["name"])) == json.loads(plan.image.document)["lock"]["pip"]
 
 
 def test_the_specs_own_environment_wins() -> None:
     plan = plan_with("cpu-py311", with_image(env={"LANG": "de_DE.UTF-8", "B": "1", "A": "2"}))
-    assert plan.env[-3:] == (("LANG", "de_DE.UTF-8"), ("B", "1"), ("A", "2"))
-    assert [name for name, _ in plan.env].count("LANG") == 1
+    assert plan.runtime.env[-3:] == (("LANG", "de_DE.UTF-8"), ("B", "1"), ("A", "2"))
+    assert [name for name, _ in plan.runtime.env].count("LANG") == 1
 
 
 def test_architectures_of_two_digits() -> None:
@@ -166,18 +166,18 @@ def test_what_drivers_are_required_of_a_cuda_without_a_floor() -> None:
 
 
 def test_target_json() -> None:
-    made = json.loads(shipped("mm-v2.9", "cu128-blackwell").carried["target.json"])
+    made = json.loads(shipped("mm-v2.9", "cu128-blackwell").image.carried["target.json"])
     assert made["schema"] == 2 and made["architectures"] == ["sm_100", "sm_120"]
     assert made["cards"]["B200"]["capability"] == "10.0" and made["cards"]["B200"]["bandwidth_gb_s"] == 8000
     assert "10.0" in made["code"]["sm"] and made["driver_floor"] == "570"
-    assert json.loads(shipped("cpu-py311", "cpu").carried["target.json"])["code"] is None
+    assert json.loads(shipped("cpu-py311", "cpu").image.carried["target.json"])["code"] is None
 
 
 def test_an_image_carries_its_slice_of_the_lock_a_package_a_line() -> None:
     _, lock = parsed("mm-v2.9")
     for target in lock:
         plan = shipped("mm-v2.9", target.name)
-        text = plan.carried["target.json"]
+        text = plan.image.carried["target.json"]
         made = json.loads(text)
         assert made["lock"] == slice_of(lock, target)
         assert made["lock_digest"] == plan.lock_digest == slice_digest(made["lock"])
@@ -190,21 +190,21 @@ def test_what_moves_in_another_target_changes_none_of_an_images_files() -> None:
     pins = tuple(replace(pin, version="9.9") if pin.kind == "pip" else pin for pin in second.pins)
     moved = replace(lock, targets=(first, replace(second, pins=pins), *others))
     before, after = (make_plan(spec, SoundLock.of(one), first) for one in (lock, moved))
-    assert after.carried == before.carried and after.document == before.document
+    assert after.image.carried == before.image.carried and after.image.document == before.image.document
 
     def lines(plan: Plan) -> list[list[str]]:
-        return [sorted({*installed(plan, step).splitlines()}) for step in plan.pip]
+        return [sorted({*installed(plan, step).splitlines()}) for step in plan.sources.pip]
 
     # what both had in one file stands in two
-    assert lines(after) == lines(before) and after.parts != before.parts
-    assert make_plan(spec, SoundLock.of(moved), moved.targets[1]).document != before.document
+    assert lines(after) == lines(before) and after.sources.parts != before.sources.parts
+    assert make_plan(spec, SoundLock.of(moved), moved.targets[1]).image.document != before.image.document
 
 
 def test_the_same_text_lies_at_the_same_place_for_every_target() -> None:
     for name in ("mm-v2.9", "hpc-v2.7"):
         places: dict[str, str] = {}
         for plan in shipped_spec(name).targets:
-            for path, text in plan.files.items():
+            for path, text in plan.sources.files.items():
                 assert places.setdefault(path, text) == text
         assert len(set(places.values())) == len(places)
 
@@ -218,30 +218,30 @@ def test_make_plan_reads_nothing_but_the_package(tmp_path: Path, monkeypatch: py
 def test_cuda_images_have_the_libraries_of_infiniband() -> None:
     libraries = {"ibverbs-providers", "libibverbs1", "libnuma1", "librdmacm1"}
     plan = shipped("mm-v2.9", "cu128-hopper")
-    assert libraries <= {*plan.apt} and dict(plan.env)["MELLANOX_VISIBLE_DEVICES"] == "all"
-    assert json.loads(plan.files[plan.slice])["fabric"] == "infiniband"
+    assert libraries <= {*plan.image.apt} and dict(plan.runtime.env)["MELLANOX_VISIBLE_DEVICES"] == "all"
+    assert json.loads(plan.sources.files[plan.slice])["fabric"] == "infiniband"
     without = plan_with("mm-v2.1", with_image(fabric="none"))
-    assert not libraries & {*without.debian} and "MELLANOX_VISIBLE_DEVICES" not in dict(without.env)
-    assert json.loads(without.files[without.slice])["fabric"] == "none"
+    assert not libraries & {*without.image.debian} and "MELLANOX_VISIBLE_DEVICES" not in dict(without.runtime.env)
+    assert json.loads(without.sources.files[without.slice])["fabric"] == "none"
     cpu = shipped("cpu-py311", "cpu")
-    assert not libraries & {*cpu.debian} and "fabric" not in json.loads(cpu.files[cpu.slice])
+    assert not libraries & {*cpu.image.debian} and "fabric" not in json.loads(cpu.sources.files[cpu.slice])
 
 
 def test_nvcc_when_it_is_asked_for() -> None:
     """What the recipes say of it: neither the image nor a GPU can be had here."""
     plan = plan_with("mm-v2.1", with_image(nvcc=True, base="debian:bookworm-slim"))
-    (nvcc,) = plan.borrowed
+    (nvcc,) = plan.image.borrowed
     assert nvcc.image.name == "nvidia/cuda:11.8.0-devel-ubuntu22.04"
     assert ("/usr/local/cuda-11.8/bin", "/usr/local/cuda/bin") in nvcc.copies
-    assert dict(plan.env)["CUDA_HOME"] == "/usr/local/cuda"
+    assert dict(plan.runtime.env)["CUDA_HOME"] == "/usr/local/cuda"
     dockerfile = render(plan, "dockerfile")[f"{plan.target}/Dockerfile"]
     assert "COPY --from=nvcc /usr/local/cuda-11.8/nvvm /usr/local/cuda/nvvm\n" in dockerfile
     definitions = [text for path, text in render(plan, "apptainer").items() if path.endswith(".def")]
     assert "build.sh links /usr/local/cuda include targets/x86_64-linux/include" in dockerfile
     for text in definitions:
         assert "build.sh links /usr/local/cuda include targets/x86_64-linux/include\n" in text
-    assert "CUDA_HOME" not in dict(shipped("mm-v2.1", "cu118").env)
-    assert not plan_with("cpu-py311", with_image(nvcc=True)).borrowed
+    assert "CUDA_HOME" not in dict(shipped("mm-v2.1", "cu118").runtime.env)
+    assert not plan_with("cpu-py311", with_image(nvcc=True)).image.borrowed
     with pytest.raises(InputError, match=r"the compiler of CUDA 11\.8 compiles nothing beside glibc 2\.41"):
         plan_with("mm-v2.1", with_image(nvcc=True))
 
@@ -256,8 +256,8 @@ def test_images_with_video_ask_the_driver_for_it() -> None:
         return plan_with("mm-v2.1", changed)
 
     for name in ("torchcodec", "nvidia-dali-cuda120", "av"):
-        assert dict(with_package(name).env)["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility,video"
-    assert dict(with_package("avro").env)["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility"
+        assert dict(with_package(name).runtime.env)["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility,video"
+    assert dict(with_package("avro").runtime.env)["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility"
 
 
 def test_images_are_those_that_are_used() -> None:
@@ -274,7 +274,7 @@ def test_images_are_those_that_are_used() -> None:
 def test_images_get_their_digests_from_the_lock() -> None:
     digest = "sha256:" + "a" * 64
     plan = plan_with("cpu-py311", lambda spec, lock: (spec, replace(lock, images=(LockedImage(UV, digest),))))
-    assert plan.uv.pinned == f"{UV}@{digest}" and plan.base.digest is None
+    assert plan.image.uv.pinned == f"{UV}@{digest}" and plan.image.base.digest is None
 
 
 def test_a_compiler_for_every_cuda() -> None:
@@ -284,9 +284,12 @@ def test_a_compiler_for_every_cuda() -> None:
     for toolkit in cuda_releases():
         changed = replace(target, inputs=replace(target.inputs, cuda=toolkit.version))
         plan = make_plan(spec, SoundLock.of(lock), changed, "")
-        assert plan.compiling is not None
-        assert plan.compiling.image.name.startswith(f"nvidia/cuda:{toolkit.version}.")
-        assert plan.compiling.env["CUDA_HOME"] == "/usr/local/cuda" and plan.compiling.env["FORCE_CUDA"] == "1"
+        assert plan.sources.compiling is not None
+        assert plan.sources.compiling.image.name.startswith(f"nvidia/cuda:{toolkit.version}.")
+        assert (
+            plan.sources.compiling.env["CUDA_HOME"] == "/usr/local/cuda"
+            and plan.sources.compiling.env["FORCE_CUDA"] == "1"
+        )
 
 
 @pytest.mark.parametrize(
@@ -316,15 +319,19 @@ def test_what_is_compiled_runs_on_the_glibc_of_the_base(base: str, cuda: str, ta
             plan_with("mm-v2.1", changed)
     else:
         plan = plan_with("mm-v2.1", changed)
-        assert plan.compiling is not None and plan.compiling.image.name == f"nvidia/cuda:{tag}"
+        assert plan.sources.compiling is not None and plan.sources.compiling.image.name == f"nvidia/cuda:{tag}"
 
 
 @pytest.mark.parametrize("target", ["cu118", "cu121"])
 def test_what_compiles_nothing_is_built_beside_nothing(target: str) -> None:
     """A build that sees torch and no nvcc would fail: deepspeed's setup.py asks for CUDA_HOME then."""
     plan = shipped("mm-v2.1", target)
-    assert plan.compiling is not None and plan.compiling.packages == ("clip", "deepspeed")
-    assert (plan.compiling.image, plan.compiling.wheels, plan.compiling.env) == (plan.base, (), {})
+    assert plan.sources.compiling is not None and plan.sources.compiling.packages == ("clip", "deepspeed")
+    assert (plan.sources.compiling.image, plan.sources.compiling.wheels, plan.sources.compiling.env) == (
+        plan.image.base,
+        (),
+        {},
+    )
     dockerfile, definition = (render(plan, name) for name in ("dockerfile", "apptainer"))
     text = dockerfile[f"{target}/Dockerfile"]
     assert "# Builds what the lock has as source only: clip, deepspeed.\nFROM python AS compile\n" in text
@@ -336,7 +343,11 @@ def test_what_compiles_nothing_is_built_beside_nothing(target: str) -> None:
 @pytest.mark.parametrize("fields", [{"build_env": {"DS_BUILD_FUSED_ADAM": "1"}}, {"build_apt": ("libaio-dev",)}])
 def test_who_prepares_builds_compiles(fields: dict[str, Any]) -> None:
     plan = plan_with("mm-v2.1", with_image(base="debian:bookworm-slim", **fields))
-    assert plan.compiling is not None and "devel" in plan.compiling.image.name and plan.compiling.sees
+    assert (
+        plan.sources.compiling is not None
+        and "devel" in plan.sources.compiling.image.name
+        and plan.sources.compiling.sees
+    )
 
 
 def test_conda_targets_get_cudas_compiler_too() -> None:
@@ -347,24 +358,28 @@ def test_conda_targets_get_cudas_compiler_too() -> None:
         return spec, replace(lock, targets=(replace(target, pins=(*target.pins, source)),))
 
     plan = plan_with("hpc-v2.7", with_source)
-    assert plan.compiling is not None and plan.compiling.image.name.startswith("nvidia/cuda:12.6.3-devel")
-    assert plan.micromamba is not None
+    assert plan.sources.compiling is not None and plan.sources.compiling.image.name.startswith(
+        "nvidia/cuda:12.6.3-devel"
+    )
+    assert plan.image.micromamba is not None
 
 
 def test_builds_see_what_torch_and_the_sources_depend_on_and_build_tools() -> None:
     plan = compiled("mm-v2.1", "cu118")
-    assert plan.compiling is not None
-    (step,) = plan.compiling.wheels
+    assert plan.sources.compiling is not None
+    (step,) = plan.sources.compiling.wheels
     seen = set(step.packages)
     assert {"sympy", "jinja2", "markupsafe", "numpy", "ninja", "packaging", "psutil"} <= seen
     assert "transformers" not in seen and "deepspeed" not in seen and "torch" not in seen
-    (source,) = (step for step in plan.pip if step.source and step.hashed)
-    assert source.built_with is not None and "setuptools==69.5.1 --hash=sha256:" in plan.files[source.built_with]
+    (source,) = (step for step in plan.sources.pip if step.source and step.hashed)
+    assert (
+        source.built_with is not None and "setuptools==69.5.1 --hash=sha256:" in plan.sources.files[source.built_with]
+    )
     text = installed(plan, step)
     assert all(f"{name}==" in text for name in seen) and text.count("--hash=sha256:") == len(seen)
-    newer = compiled("mm-v2.9", "cpu").compiling
+    newer = compiled("mm-v2.9", "cpu").sources.compiling
     assert newer is not None and "setuptools" in newer.wheels[0].packages
-    assert not any(path.startswith("requirements/build") for path in shipped("cpu-py311", "cpu").files)
+    assert not any(path.startswith("requirements/build") for path in shipped("cpu-py311", "cpu").sources.files)
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -377,11 +392,11 @@ def test_what_the_spec_says_of_builds(whole: bool) -> None:
         return replace(spec, pip=replace(spec.pip, terms=replace(spec.pip.terms, **builds))), lock
 
     plan = plan_with("mm-v2.1", with_rules)
-    assert plan.compiling is not None
-    (step,) = plan.compiling.wheels
+    assert plan.sources.compiling is not None
+    (step,) = plan.sources.compiling.wheels
     assert "tokenizers" in step.packages
     assert ("accelerate" in step.packages) == whole
-    (source,) = (one for one in plan.pip if one.source and one.hashed)
+    (source,) = (one for one in plan.sources.pip if one.source and one.hashed)
     assert source.unisolated == ("deepspeed",)
     dockerfile = render(plan, "dockerfile")[f"{plan.target}/Dockerfile"]
     apptainer = render(plan, "apptainer")[f"{plan.target}/apptainer.def"]
@@ -395,9 +410,11 @@ def test_what_the_spec_says_of_builds(whole: bool) -> None:
 def test_what_compiles_has_packages_and_variables_of_its_own() -> None:
     own = {"DS_BUILD_FUSED_ADAM": "1", "TORCH_CUDA_ARCH_LIST": "8.0"}
     plan = plan_with("mm-v2.1", with_image(apt=("libfoo1",), build_apt=("libaio-dev",), build_env=own))
-    assert plan.compiling is not None and plan.spec_apt == ("libfoo1",) and "libfoo1" in plan.debian
-    assert "libaio-dev" in plan.compiling.apt and "libaio-dev" not in plan.debian
-    assert own.items() <= plan.compiling.env.items() and not own.keys() & {*dict(plan.env)} - {"TORCH_CUDA_ARCH_LIST"}
+    assert plan.sources.compiling is not None and plan.image.spec_apt == ("libfoo1",) and "libfoo1" in plan.image.debian
+    assert "libaio-dev" in plan.sources.compiling.apt and "libaio-dev" not in plan.image.debian
+    assert own.items() <= plan.sources.compiling.env.items() and not own.keys() & {*dict(plan.runtime.env)} - {
+        "TORCH_CUDA_ARCH_LIST"
+    }
 
 
 def test_git_needs_git_where_it_is_built() -> None:
@@ -410,6 +427,10 @@ def test_git_needs_git_where_it_is_built() -> None:
         return spec, replace(lock, targets=(replace(target, pins=(*target.pins, pin)),))
 
     plan = plan_with("cpu-py311", from_git)
-    assert plan.compiling is not None and "git" in plan.compiling.apt and plan.compiling.packages == ("flash",)
-    (step,) = (step for step in plan.pip if step.source)
+    assert (
+        plan.sources.compiling is not None
+        and "git" in plan.sources.compiling.apt
+        and plan.sources.compiling.packages == ("flash",)
+    )
+    (step,) = (step for step in plan.sources.pip if step.source)
     assert not step.hashed and f"\nflash @ git+https://example.org/x.git@{'a' * 40}  # {{" in installed(plan, step)

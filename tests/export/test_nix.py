@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
-from recipe_plans import ROOT, alone, of_target, parsed, shipped, shipped_spec
+from recipe_plans import ROOT, alone, of_target, parsed, shipped, shipped_spec, with_values
 from support.examples import examples
 from support.golden import golden
 
@@ -109,7 +109,7 @@ def test_targets_with_conda_packages_are_left_out_by_name() -> None:
 
 
 def test_what_only_images_have_stays_out() -> None:
-    plan = replace(
+    plan = with_values(
         shipped("mm-v2.9", "cu128-hopper"),
         env=(("NVIDIA_VISIBLE_DEVICES", "all"), ("HF_HOME", "/workspace/.cache/hf"), ("OMP_NUM_THREADS", "8")),
     )
@@ -178,7 +178,7 @@ def test_hostile_values_stay_values(
 ) -> None:
     values = [*values, *HOSTILE]
     names = [f"V{number}" for number in range(len(values))]
-    of = replace(shipped("cpu-py311", "cpu"), env=tuple(zip(names, values, strict=True)))
+    of = with_values(shipped("cpu-py311", "cpu"), env=tuple(zip(names, values, strict=True)))
     plan = replace(alone(of), description=description)
     found = shell_of(tmp_path_factory.mktemp("flake"), plan)
     assert found["description"] == (description or plan.spec)

@@ -50,12 +50,14 @@ def test_it_is_built_in_a_stage_of_its_own_and_installed_last() -> None:
     own = text.partition("AS own\n")[2].partition("\nFROM ")[0]
     assert "RUN sh /layers/build.sh project project my-model\n" in own and "PROJECT_VERSION" not in text
     assert '"$uv" build --quiet --wheel --no-build-isolation --no-config --offline' in BUILD
-    assert made.project is not None and [step.packages for step in made.project.wheels] == [("setuptools",)]
+    assert made.sources.project is not None and [step.packages for step in made.sources.project.wheels] == [
+        ("setuptools",)
+    ]
     # after all packages, before what is carried
     last = final(text)
     assert last.index("/layers/rest") < last.index("COPY --from=own /layers/project /") < last.index("/layers/carried")
     assert "AS compile" not in text
-    assert json.loads(made.files[made.slice])["project"] == "my-model"
+    assert json.loads(made.sources.files[made.slice])["project"] == "my-model"
 
 
 @pytest.mark.parametrize(("spec", "target"), [("cpu-py311", "cpu"), ("llm-v2.9", "cu128-hopper")])
@@ -68,7 +70,9 @@ def test_an_extension_of_torch_is_built_where_compilers_and_torch_are(spec: str,
     )
     assert ("TORCH_CUDA_ARCH_LIST=9.0" in stage) == (target != "cpu")
     assert "sh /layers/build.sh project project my-model compiled\n" in text.partition("FROM compile AS own\n")[2]
-    assert made.compiling is not None and any("numpy" in step.packages for step in made.compiling.wheels)
+    assert made.sources.compiling is not None and any(
+        "numpy" in step.packages for step in made.sources.compiling.wheels
+    )
     definition = text_in(apptainer.render(made), apptainer.FILE)
     steps = ("Stage: compile", "build.sh project - my-model compiled", "Stage: final")
     assert (places := [*map(definition.index, steps)]) == sorted(places)
@@ -112,10 +116,10 @@ def test_a_version_from_git_is_given() -> None:
 
 
 def test_what_is_nothing_to_build_changes_nothing() -> None:
-    assert plan("cpu-py311", "cpu").project is None
+    assert plan("cpu-py311", "cpu").sources.project is None
     spec, lock = parsed("cpu-py311")
     plain = make_plan(spec, SoundLock.of(lock), target_of("cpu-py311", "cpu"), "recipes/x")
-    assert plan("cpu-py311", "cpu") == plain and "project" not in json.loads(plain.files[plain.slice])
+    assert plan("cpu-py311", "cpu") == plain and "project" not in json.loads(plain.sources.files[plain.slice])
 
 
 def test_a_package_of_its_name_is_refused() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from recipe_plans import ROOT, compiled, functions_of_builds, plan_with, shipped, with_image
+from recipe_plans import ROOT, compiled, functions_of_builds, plan_with, shipped, with_image, with_values
 from support.recipes import all_recipes
 
 from envspec.base.errors import InputError
@@ -71,31 +71,31 @@ def test_recipes_hold_the_day() -> None:
 
 def test_what_is_not_pinned_is_told() -> None:
     plan = shipped("cpu-py311", "cpu")
-    images = [f"the image {plan.base.name} has no digest", f"the image {plan.uv.name} has no digest"]
+    images = [f"the image {plan.image.base.name} has no digest", f"the image {plan.image.uv.name} has no digest"]
     assert list(missing_pins([plan, plan], ["dockerfile", "apptainer"])) == [*images, NO_SNAPSHOT]
     assert missing_pins([plan], ["slurm", "compose"]) == ()
     assert missing_pins([plan], ["nix"]) == ("nixpkgs is the newest of its branch, until `nix flake lock` pins it",)
-    base, uv = (ImageReference(one.name, DIGEST) for one in (plan.base, plan.uv))
-    whole = replace(plan, base=base, uv=uv, snapshot="2026-11-01")
+    base, uv = (ImageReference(one.name, DIGEST) for one in (plan.image.base, plan.image.uv))
+    whole = with_values(plan, base=base, uv=uv, snapshot="2026-11-01")
     assert missing_pins([whole], ["dockerfile"]) == ()
-    assert missing_pins([replace(whole, build=None)], ["dockerfile"]) == ("the lock names no build of Python 3.11",)
-    assert missing_pins([replace(whole, build=None, base_python=True)], ["dockerfile"]) == ()
-    made = replace(compiled("mm-v2.1", "cu118"), base=base, uv=uv, snapshot="2026-11-01")
+    assert missing_pins([with_values(whole, build=None)], ["dockerfile"]) == ("the lock names no build of Python 3.11",)
+    assert missing_pins([with_values(whole, build=None, base_python=True)], ["dockerfile"]) == ()
+    made = with_values(compiled("mm-v2.1", "cu118"), base=base, uv=uv, snapshot="2026-11-01")
     assert [line.partition(", where")[0] for line in missing_pins([made], ["dockerfile"])] == [
         "the image nvidia/cuda:11.8.0-devel-ubuntu22.04 has no digest",
         "packages of apt in nvidia/cuda:11.8.0-devel-ubuntu22.04",
     ]
-    older = replace(made, pip=tuple(replace(step, built_with=None) for step in made.pip))
+    older = with_values(made, pip=tuple(replace(step, built_with=None) for step in made.sources.pip))
     assert "the lock names no wheels to build clip, deepspeed with" in missing_pins([older], ["dockerfile"])
-    inside = replace(older, pip=tuple(replace(step, unisolated=step.packages) for step in older.pip))
+    inside = with_values(older, pip=tuple(replace(step, unisolated=step.packages) for step in older.sources.pip))
     assert missing_pins([inside], ["dockerfile"]) == missing_pins([made], ["dockerfile"])
 
 
 def test_the_lock_names_the_build_that_uv_checks(tmp_path: Path) -> None:
     plan = shipped("cpu-py311", "cpu")
-    assert plan.build is not None and plan.build_table is not None
-    table = plan.files[plan.build_table]
-    assert f'"sha256": "{plan.build.sha256}"' in table and f"%2B{plan.build.build}-x86_64" in table
+    assert plan.runtime.build is not None and plan.runtime.build_table is not None
+    table = plan.sources.files[plan.runtime.build_table]
+    assert f'"sha256": "{plan.runtime.build.sha256}"' in table and f"%2B{plan.runtime.build.build}-x86_64" in table
     stage = render(plan, "dockerfile")["cpu/Dockerfile"].partition(" AS python\n")[2].partition("\nFROM ")[0]
     assert "sh /layers/build.sh python python python.json" in stage
     (tmp_path / "python.json").write_text(table)
@@ -104,13 +104,13 @@ def test_the_lock_names_the_build_that_uv_checks(tmp_path: Path) -> None:
     (tmp_path / "uv").chmod(0o755)
     words = ["sh", str(tmp_path / "build.sh"), "python", "-", "python.json"]
     said = subprocess.check_output(words, env={**os.environ, "UV": str(tmp_path / "uv")}, text=True)
-    assert said == f"{tmp_path}/python.json only-managed venv --quiet --python {plan.build.version} /opt/env\n"
-    assert plan.build.version not in stage
+    assert said == f"{tmp_path}/python.json only-managed venv --quiet --python {plan.runtime.build.version} /opt/env\n"
+    assert plan.runtime.build.version not in stage
 
 
 def test_a_bases_own_python_is_taken_alone() -> None:
     plan = plan_with("cpu-py311", with_image(python="base"))
-    assert plan.build is None and plan.build_table is None
+    assert plan.runtime.build is None and plan.runtime.build_table is None
     text = render(plan, "dockerfile")["cpu/Dockerfile"]
     assert "sh /layers/build.sh python python 3.11 only-system\n" in text
     (definition,) = (text for path, text in render(plan, "apptainer").items() if path.endswith("/apptainer.def"))

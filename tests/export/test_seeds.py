@@ -22,8 +22,8 @@ def test_what_a_stack_is_asked_for(
     name: str, services: tuple[str, ...], packages: set[str], apt: tuple[str, ...]
 ) -> None:
     for plan in shipped_spec(name).targets:
-        assert tuple(one.name for one in plan.services) == services
-        assert packages <= locked(plan) and {*apt} <= {*plan.spec_apt}
+        assert tuple(one.name for one in plan.image.services) == services
+        assert packages <= locked(plan) and {*apt} <= {*plan.image.spec_apt}
 
 
 def test_what_only_some_targets_can_have() -> None:
@@ -42,14 +42,14 @@ def test_the_head_has_the_commands_whole(name: str) -> None:
         text = text_in(dockerfile.render(plan), dockerfile.FILE)
         head = text[: text.index("\nARG ")].replace(" \\\n#    ", "").splitlines()
         (run,) = (line for line in head if "docker run --rm -it" in line)
-        ports = [f"-p 127.0.0.1:{one.published or one.port}:{one.port}" for one in plan.services]
-        assert all(part in run for part in ("--shm-size 8g", '-v "$PWD:/workspace"', plan.image, *ports))
+        ports = [f"-p 127.0.0.1:{one.published or one.port}:{one.port}" for one in plan.image.services]
+        assert all(part in run for part in ("--shm-size 8g", '-v "$PWD:/workspace"', plan.image_name, *ports))
         train = [line for line in head if "torchrun --standalone --nproc-per-node gpu train.py" in line]
-        assert len(train) == plan.is_cuda and ("--gpus all" in run) == plan.is_cuda
-        assert len([line for line in head if "device=MIG-" in line]) == plan.is_cuda
+        assert len(train) == plan.runtime.is_cuda and ("--gpus all" in run) == plan.runtime.is_cuda
+        assert len([line for line in head if "device=MIG-" in line]) == plan.runtime.is_cuda
 
 
 def locked(plan: Plan) -> set[str]:
     """The packages of a plan's requirements, by name."""
-    texts = (installed(plan, step) for step in plan.pip)
+    texts = (installed(plan, step) for step in plan.sources.pip)
     return {line.partition("==")[0].strip() for text in texts for line in text.splitlines() if "==" in line}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from recipe_plans import of_target, shipped_spec
+from recipe_plans import of_target, shipped_spec, with_values
 
 from envspec.export.plan import OnBase
 from envspec.export.slurm import APPTAINER_JOB, PYXIS_JOB, render
@@ -66,7 +66,7 @@ def test_training_meets_on_the_first_node(tmp_path: Path, job: str) -> None:
 def test_a_job_on_a_base_starts_the_bases_python(tmp_path: Path, kind: str, launch: str) -> None:
     """No entry point is there, and the base's torchrun may be of a Python that sees none of what is added."""
     plan = of_target("mm-v2.9", "cu128-hopper")
-    of_base = tuple(replace(of, on_base=OnBase(kind, "/usr/bin/python3.12", "/usr", "x")) for of in plan.targets)
+    of_base = tuple(with_values(of, on_base=OnBase(kind, "/usr/bin/python3.12", "/usr", "x")) for of in plan.targets)
     jobs = render(replace(plan, targets=of_base, slurm=SlurmTable(launch=launch, signal="USR1@60")))
     assert jobs.keys() == ({APPTAINER_JOB, PYXIS_JOB} if kind == "image" else {APPTAINER_JOB})
     (tmp_path / "mm-v2.9-cu128-hopper.sif").touch()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from recipe_plans import compiled, shipped, text_in
+from recipe_plans import compiled, shipped, text_in, with_values
 from support.matrix import first_by_day
 from support.packages import sdist, source_files, wheel
 from uv import find_uv_bin
@@ -31,11 +31,11 @@ EXTENSION = sdist("extension", "1.0", static=False, files={"backend.py": f"impor
 
 def with_extension() -> Plan:
     step = PipStep(("source.txt",), ("extension",), "source")
-    compiling = compiled("mm-v2.1", "cu118").compiling
+    compiling = compiled("mm-v2.1", "cu118").sources.compiling
     assert compiling is not None
     compiling = replace(compiling, wheels=())
     plan = shipped("cpu-py311", "cpu")
-    return replace(plan, python=PYTHON, pip=(step,), compiling=compiling)
+    return with_values(plan, python=PYTHON, pip=(step,), compiling=compiling)
 
 
 def compiling_step(text: str) -> str:

@@ -48,7 +48,7 @@ def test_a_dockerfile_fetches_them_before_anything_is_installed() -> None:
     assert found["wheels"] == ["FROM scratch AS wheels", "COPY --from=fetched /layers/wheels /"]
     *_, fetch = found["fetched"]
     for one in ("torch", "numpy"):
-        (pin,) = (pin for step in plan.pip for pin in step.variants if pin.file.startswith(f"{one}-"))
+        (pin,) = (pin for step in plan.sources.pip for pin in step.variants if pin.file.startswith(f"{one}-"))
         assert f"{pin.file} {pin.sha256} {pin.size or 0}" in fetch
     # of the PyTorch index, or a mirror of it, and of the default one
     assert 'ARG PYTORCH_INDEX=""' in found["fetched"] and fetch.count("build.sh fetch --torch-backend cu126 -- ") == 1
@@ -56,7 +56,7 @@ def test_a_dockerfile_fetches_them_before_anything_is_installed() -> None:
     for layer in ("torch", "rest"):
         assert "--mount=type=bind,from=wheels,target=/run/wheels" in found[layer][-1]
         assert " --variants" in found[layer][-1]
-    assert "NV_VARIANT" not in text and "UV_PREVIEW" not in text and CARRIED in plan.files
+    assert "NV_VARIANT" not in text and "UV_PREVIEW" not in text and CARRIED in plan.sources.files
 
 
 def test_a_definition_fetches_them_unless_it_is_given_wheels(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_definition_fetches_them_unless_it_is_given_wheels(tmp_path: Path) -> 
     read_apptainer(text, plan)
     lines = [line.strip() for line in re.sub(r" \\\n\s*", " ", text).splitlines()]
     at = next(number for number, line in enumerate(lines) if "build.sh fetch " in line)
-    (file,) = (one for step in plan.pip for one in step.variants)
+    (file,) = (one for step in plan.sources.pip for one in step.variants)
     assert lines[at].endswith(f" fetch --torch-backend cu126 -- {file.file} {file.sha256} {file.size or 0}")
     assert lines[at + 1].endswith(" install - torch+pytorch-cu126 --torch-backend cu126 --variants")
     # what the script makes of it, with what is run replaced by what shows its arguments
@@ -89,7 +89,7 @@ def test_a_definition_fetches_them_unless_it_is_given_wheels(tmp_path: Path) -> 
 
 def test_other_recipes_know_nothing_of_it() -> None:
     for plan in (shipped("mm-v2.9", "cu126-volta"), shipped("hpc-v2.7", "cu126-ampere")):
-        made = {**plan.files, **dockerfile.render(plan), **apptainer.render(plan)}
+        made = {**plan.sources.files, **dockerfile.render(plan), **apptainer.render(plan)}
         scripts = {f"{folder}/build.sh" for folder in ("envspec", "_shared")}
         texts = [text for path, text in made.items() if path not in scripts]
         assert CARRIED not in made and not [text for text in texts if "/wheels " in text or " --variants" in text]

@@ -240,7 +240,8 @@ def layers(folder: Path, *dists: tuple[Dist, str]) -> dict[str, set[str]]:
         wheels[pin.index, dist.file] = path
     asked = tuple(pin.name for pin in pins)
     target = LockedTarget("t", TargetInputs("linux-64", PYTHON, "2.28", requirements=asked), tuple(pins))
-    plan = cast("Any", SimpleNamespace(on_base=None, python=PYTHON, explicit=None))
+    runtime, sources = SimpleNamespace(on_base=None, python=PYTHON), SimpleNamespace(explicit=None)
+    plan = cast("Any", SimpleNamespace(runtime=runtime, sources=sources))
     inputs = LayerInputs(plan, target, cast("Any", None), None, {}, {}, wheels)
     found = {}
     for layer in package_layers(inputs):

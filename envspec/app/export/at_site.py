@@ -45,7 +45,7 @@ def tell_site(output: str, folder: str, plan: SpecPlan, made: Mapping[str, str])
 
 def _lines(plan: SpecPlan, made: Mapping[str, str], settings: Settings) -> Iterator[str]:
     # one of them as an example, as in the jobs' own heads: what differs between targets is in their recipes' heads
-    sample = sorted(plan.targets, key=lambda of: not of.is_cuda)
+    sample = sorted(plan.targets, key=lambda of: not of.runtime.is_cuda)
     for render, file in ((_docker, dockerfile.FILE), (_apptainer, apptainer.FILE)):
         written = [(of, name) for of in sample if (name := f"{of.target}/{file}") in made]
         for of, name in written[:1]:
@@ -103,7 +103,7 @@ def _docker(of: Plan, name: str, text: str, settings: Settings) -> Iterator[str]
         for variable, value in build.proxies.items()
     ]
     words += [f"--secret id={secret},env={SECRETS[secret]}" for secret in build.secrets]
-    yield " ".join([*words, f"-f {name} -t {of.image} {'..' if of.shares else '.'}"])
+    yield " ".join([*words, f"-f {name} -t {of.image_name} {'..' if of.shares else '.'}"])
 
 
 def _starters(of: Plan, made: Mapping[str, str], settings: Settings) -> Iterator[str]:
@@ -121,7 +121,9 @@ def _starters(of: Plan, made: Mapping[str, str], settings: Settings) -> Iterator
 def _apptainer(of: Plan, name: str, text: str, settings: Settings) -> Iterator[str]:
     files = build_files(text, settings)
     moved = {image: here for image in images_of(text) if (here := image_here(image, settings.mirrors)) != image}
-    places = words_here([(step.index, step.url, step.flat) for step in of.pip if step.index and step.url], settings)
+    places = words_here(
+        [(step.index, step.url, step.flat) for step in of.sources.pip if step.index and step.url], settings
+    )
     if not (moved or places or apt_mirrors.FILE in files or _of_python(settings)):
         return
     steps = [f"printf '%s\\n' {shlex.join(text.splitlines())} >FOLDER/{file}" for file, text in files.items()]
@@ -146,12 +148,12 @@ def _plain(text: str) -> str:
 
 def _sbatch(plan: SpecPlan, of: Plan, made: Mapping[str, str], settings: Settings) -> Iterator[str]:
     site, fabric = settings.site.slurm, settings.site.fabric
-    given = variables(site, plan.slurm, of.architectures, of.driver_floor)
-    for missing in missing_features(site, of.architectures, of.driver_floor):
+    given = variables(site, plan.slurm, of.runtime.architectures, of.runtime.driver_floor)
+    for missing in missing_features(site, of.runtime.architectures, of.runtime.driver_floor):
         yield f"{of.target}: [site.slurm] {missing}: the job doesn't ask for it"
-    on_nodes = fabric_variables(fabric, {"SLURM_JOB_NUM_NODES": "several"}) if of.is_cuda else {}
+    on_nodes = fabric_variables(fabric, {"SLURM_JOB_NUM_NODES": "several"}) if of.runtime.is_cuda else {}
     libraries = on_nodes.pop(LIBRARIES, "")
-    paths = fabric.paths if of.is_cuda else ()
+    paths = fabric.paths if of.runtime.is_cuda else ()
     inside = {"APPTAINER_BIND": ",".join(paths), "APPTAINERENV_LD_LIBRARY_PATH": libraries}
     if slurm.is_on_machine(of):
         inside = {"LD_LIBRARY_PATH": libraries}

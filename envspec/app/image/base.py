@@ -137,22 +137,22 @@ def open_base(plan: Plan, given: str | None, on_bytes: OnBytes, *, offline: bool
 def read_within(spec: Spec, plan: Plan, paths: ReadPaths, image: Callable[[], BaseSource]) -> BaseFiles:
     """Read these paths of the SIF or the image that a target comes on top of; `image` opens it. Raises InputError,
     IndexFailure, ToolError, OSError."""
-    if plan.on_base and plan.on_base.kind == "sif":
-        path = Path(spec.path).parent / plan.base.name
+    if plan.runtime.on_base and plan.runtime.on_base.kind == "sif":
+        path = Path(spec.path).parent / plan.image.base.name
         sif = open_sif(path)
-        if f"sha256:{sha256_of(path)}" != plan.base.digest:
+        if f"sha256:{sha256_of(path)}" != plan.image.base.digest:
             hint = f"envspec lock {spec.path} --upgrade-images reads it again"
             raise InputError("this isn't the SIF that was locked", hint=hint, place=Place(str(path)))
         return read_sif(sif, paths, os.environ)
     source = image()
-    manifest = read_image(source.top, source.read, plan.oci_platform, source.where)
+    manifest = read_image(source.top, source.read, plan.runtime.oci_platform, source.where)
     return read_layers(zip(manifest.layers, manifest.diff_ids, strict=True), source.open, source.where, paths)
 
 
 def _pinned_name(plan: Plan, given: str | None) -> str:
     """Give the base's name with its digest. Raises InputError where there is none: a name alone may lead to another
     image tomorrow."""
-    name = given or plan.base.pinned
+    name = given or plan.image.base.pinned
     if "@" not in name:
         raise InputError(
             f"the base {name} has no digest, and the same lock has to give the same image",

@@ -27,6 +27,7 @@ from envspec.base.storage import storage_error
 from envspec.base.texts import byte_size, printable
 from envspec.configuration.settings import load_settings
 from envspec.export.make import make_plan
+from envspec.export.plan import EPOCH
 from envspec.image.build import DATES, BuiltImage, build_image, copy_base, image_index
 from envspec.image.layer import Descriptor
 from envspec.image.layout import Layout, write_archive
@@ -142,7 +143,7 @@ def _put(
     """Bring the image to where it is asked for. Gives a line and a name for each place."""
     lines: list[str] = []
     places: dict[str, str] = {}
-    name = images[0].plan.image if len(images) == 1 else order.spec.name
+    name = images[0].plan.image_name if len(images) == 1 else order.spec.name
     if isinstance(output, ToRegistry):
         lines.append(_push(output, images, top, layout, progress))
         places["name"] = output.name
@@ -150,7 +151,7 @@ def _put(
         for image in images:
             copy_base(image.base, layout, progress)
     blobs = _blobs(images, top)
-    write = partial(write_archive, layout, top, name, blobs, epoch=images[0].plan.epoch)
+    write = partial(write_archive, layout, top, name, blobs, epoch=EPOCH)
     if isinstance(output, ToFolder):
         layout.put_index(top, name)
         layout.sweep({blob.digest for blob in blobs})
@@ -163,7 +164,7 @@ def _put(
         lines.append(f"{output.path}: {name}")
         places["file"] = str(output.path)
     if order.sif is not None:
-        _make_sif(order, order.sif, output, write, images[0].plan.epoch, progress)
+        _make_sif(order, order.sif, output, write, EPOCH, progress)
         lines.append(f"{order.sif}: {name}")
         places["sif"] = str(order.sif)
     return tuple(lines), places

@@ -147,16 +147,16 @@ def prepare(
 ) -> ReadyImage:
     """Read the base, and bring the files of all packages. `built` are the wheels of sources, `stack` holds what layers
     are read from. Raises InputError, IndexFailure, ToolError, StorageError."""
-    if plan.on_base:
+    if plan.runtime.on_base:
         return _prepare_on_base(order, target, plan, source)
     progress.phase("reading the base")
-    base = source.image(plan.oci_platform, load_settings(os.environ).cache())
+    base = source.image(plan.runtime.oci_platform, load_settings(os.environ).cache())
     python = None if target.pin("python", "conda") else image_python(plan, base.files, order.lock.python(target))
     plan = drop_features(plan, refuse_poor(plan, base, python, order.without, order.spec.path))
     refuse_newer(base, {name: path for name, (path, _) in built.items()}, this_host())
     wheels = [pin for pin in target.pins if pin.kind == "pip" and pin.name not in built]
     files = collect_wheels(order.spec, target, wheels, offline=order.offline)
-    document = json.loads(plan.carried[SLICE])
+    document = json.loads(plan.image.carried[SLICE])
     slice_parts = split_slice(document, layer_of)
     bill = sbom(order.lock, target)
     labels = {VERSION: __version__, SBOM_DIGEST: f"sha256:{digest(bill)}"}
@@ -169,9 +169,10 @@ def prepare(
     build = python.build if python else None
     brought = fetch_python(order, build, python.prefix, stack) if python and build else ()
     project = own_project(order, target, stack)
-    carried = {**plan.carried, SLICE: slice_parts.target}
+    carried = {**plan.image.carried, SLICE: slice_parts.target}
     borrowed = [
-        (borrowed_files, _reach_image(order, plan, borrowed_files, progress, stack)) for borrowed_files in plan.borrowed
+        (borrowed_files, _reach_image(order, plan, borrowed_files, progress, stack))
+        for borrowed_files in plan.image.borrowed
     ]
     inputs = LayerInputs(
         *(plan, target, base.files, python, carried, slice_parts.of_layers, files),
@@ -182,10 +183,10 @@ def prepare(
 
 def _prepare_on_base(order: ImageOrder, target: LockedTarget, plan: Plan, source: BaseSource) -> ReadyImage:
     """Bring what comes on top of a base, of which layers are read only for what is replaced."""
-    if source.top.digest != plan.base.digest:
+    if source.top.digest != plan.image.base.digest:
         hint = "leave --base out, or give the same image"
-        raise InputError(f"the lock is on {plan.base.pinned}, and this base is {source.top.digest}", hint=hint)
-    manifest = read_image(source.top, source.read, plan.oci_platform, source.where)
+        raise InputError(f"the lock is on {plan.image.base.pinned}, and this base is {source.top.digest}", hint=hint)
+    manifest = read_image(source.top, source.read, plan.runtime.oci_platform, source.where)
     bill = sbom(order.lock, target)
     labels = {VERSION: __version__, SBOM_DIGEST: f"sha256:{digest(bill)}"}
     layers = layer_plans(contents_on_base(order, target, plan, lambda: source))
@@ -203,8 +204,8 @@ def contents_on_base(
     records = read_within(order.spec, plan, records_of(names, inventory), image) if names else BaseFiles()
     gone = paths_of(names, inventory, records)
     files = collect_wheels(order.spec, target, target.pins, offline=order.offline)
-    slice_parts = split_slice(json.loads(plan.carried[SLICE]), layer_of)
-    carried = {**plan.carried, SLICE: slice_parts.target}
+    slice_parts = split_slice(json.loads(plan.image.carried[SLICE]), layer_of)
+    carried = {**plan.image.carried, SLICE: slice_parts.target}
     return LayerInputs(plan, target, BaseFiles(), None, carried, slice_parts.of_layers, files, gone=gone)
 
 
@@ -238,7 +239,7 @@ def _reach_image(
 
     def entries() -> list[LayerEntry]:
         progress.phase(f"reading {borrowed.image.name}")
-        return borrowed_entries(borrowed, source, plan.oci_platform, folder)
+        return borrowed_entries(borrowed, source, plan.runtime.oci_platform, folder)
 
     return entries
 

@@ -31,7 +31,7 @@ from envspec.base.errors import InputError
 from envspec.base.progress import Progress
 from envspec.base.texts import byte_size
 from envspec.export.make import make_plan
-from envspec.export.plan import ENVIRONMENT, Plan
+from envspec.export.plan import ENVIRONMENT, EPOCH, Plan
 from envspec.image.layer import LayerEntry
 from envspec.image.python import standalone_python
 from envspec.image.squashfs import MOUNTER, TreeInputs, find_mksquashfs, overlay_entries, tree_entries, write_squashfs
@@ -77,7 +77,7 @@ def make_squashfs(order: ImageOrder, file: Path, path: str = ENVIRONMENT) -> Mad
     plan = make_plan(order.spec, order.lock, target)
     with ExitStack() as stack:
         progress = stack.enter_context(observer().progress())
-        if plan.on_base:
+        if plan.runtime.on_base:
             opened_base = open_base(plan, order.base, progress.came, offline=order.offline)
             content = contents_on_base(order, target, plan, lambda: stack.enter_context(opened_base))
             entries, at = overlay_entries(content), None
@@ -86,7 +86,7 @@ def make_squashfs(order: ImageOrder, file: Path, path: str = ENVIRONMENT) -> Mad
             entries, at = tree_entries(tree), path if tree.conda else None
         progress.phase(f"writing {file}")
         with open_output(file, OPTION, [order.spec.path]) as opened:
-            write_squashfs(program, entries, opened, order.compression, plan.epoch, os.environ, progress.came)
+            write_squashfs(program, entries, opened, order.compression, EPOCH, os.environ, progress.came)
             size, digest = _measure(opened.fileno())
     return MadeSquashfs(
         file, target.name, len(target.pins), len(entries), size, digest, at, _start(order, plan, file, at)
@@ -96,10 +96,10 @@ def make_squashfs(order: ImageOrder, file: Path, path: str = ENVIRONMENT) -> Mad
 def _start(order: ImageOrder, plan: Plan, file: Path, at: str | None) -> str:
     """Give the command that starts Python in a squashfs."""
     quoted = shlex.quote(str(file))
-    if plan.on_base:
-        of_spec = os.path.join(os.path.dirname(order.spec.path), plan.base.name)
-        base = f"docker://{plan.base.pinned}" if plan.on_base.kind == "image" else of_spec
-        return f"apptainer exec --overlay {quoted}:ro {shlex.quote(base)} {plan.on_base.python}"
+    if plan.runtime.on_base:
+        of_spec = os.path.join(os.path.dirname(order.spec.path), plan.image.base.name)
+        base = f"docker://{plan.image.base.pinned}" if plan.runtime.on_base.kind == "image" else of_spec
+        return f"apptainer exec --overlay {quoted}:ro {shlex.quote(base)} {plan.runtime.on_base.python}"
     where = f" --at {shlex.quote(at)}" if at else ""
     return f"unsquashfs -cat {quoted} {MOUNTER} >envspec-mount && bash envspec-mount{where} {quoted} python"
 
@@ -111,7 +111,7 @@ def _inputs(
     refuse_newer_glibc(target, {name: path for name, (path, _) in built.items()})
     wheels = [pin for pin in target.pins if pin.kind == "pip" and pin.name not in built]
     files = collect_wheels(order.spec, target, wheels, offline=order.offline)
-    carried = {**plan.carried, BILL: sbom(order.lock, target)}
+    carried = {**plan.image.carried, BILL: sbom(order.lock, target)}
     conda = linked_packages(order, target, progress, stack, path)
     build: Sequence[LayerEntry] = ()
     if not target.pin("python", "conda"):

@@ -27,7 +27,9 @@ def verify_image(order: ImageOrder, where: str) -> dict[str, tuple[Finding, ...]
     with ExitStack() as stack:
         image_source = stack.enter_context(open_image(where, "--verify", offline=order.offline))
         plans = [(target, make_plan(order.spec, order.lock, target)) for target in order.targets]
-        images = [read_image(image_source.top, image_source.read, plan.oci_platform, where) for _, plan in plans]
+        images = [
+            read_image(image_source.top, image_source.read, plan.runtime.oci_platform, where) for _, plan in plans
+        ]
         permit(order, reduce(Stored.with_more, map(_read_annotation, images), Stored()))
         progress = stack.enter_context(observer().progress())
         for (target, plan), image in zip(plans, images, strict=True):
