@@ -106,6 +106,9 @@ def _usage(plan: Plan) -> Iterator[str]:
         f'-v "$PWD:{WORKSPACE}" {plan.image_name}',
     ]
     yield from _broken(run)
+    if plan.runtime.is_cuda:
+        train, instance = "torchrun --standalone --nproc-per-node gpu train.py", "--gpus '\"device=MIG-...\"'"
+        yield f"  on all GPUs: {train}; on one MIG instance: {instance}"
     secrets = ["--secret id=uv,src=FILE", f"id={apt_mirrors.FILE}", *["id=netrc"] * plan.sources.takes_netrc]
     mirror = [f"--build-arg {MIRROR}=URL"] if plan.sources.torch_backend else []
     yield f"Mirrors and logins stay outside: {', '.join([*secrets, *mirror])}"

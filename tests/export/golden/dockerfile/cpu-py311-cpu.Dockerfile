@@ -6,7 +6,6 @@
 #   docker run --rm -it --shm-size 8g -v "$PWD:/workspace" cpu-py311-cpu
 # Mirrors and logins stay outside: --secret id=uv,src=FILE, id=apt-mirrors, --build-arg PYTORCH_INDEX=URL
 # hadolint global ignore=DL3002
-
 ARG BASE_IMAGE="debian:trixie-slim"
 ARG UV_IMAGE="astral/uv:0.13.8"
 FROM ${UV_IMAGE} AS uv

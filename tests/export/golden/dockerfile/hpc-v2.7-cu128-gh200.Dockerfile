@@ -4,10 +4,10 @@
 #   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/arm64 \
 #     --build-arg CONDA_CHANNEL_HOST=host.of.your.channels -f cu128-gh200/Dockerfile -t hpc-v2.7-cu128-gh200 .
 #   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:2222:2222 -v "$PWD:/workspace" hpc-v2.7-cu128-gh200
+#   on all GPUs: torchrun --standalone --nproc-per-node gpu train.py; on one MIG instance: --gpus '"device=MIG-..."'
 # Mirrors and logins stay outside: --secret id=uv,src=FILE, id=apt-mirrors, --build-arg PYTORCH_INDEX=URL
 # Channels with a login or a certificate of their own: --secret id=netrc, id=condarc and id=ca.
 # hadolint global ignore=DL3002
-
 ARG BASE_IMAGE="debian:trixie-slim"
 ARG UV_IMAGE="astral/uv:0.13.8"
 ARG MICROMAMBA_IMAGE="mambaorg/micromamba:2.9.0"

@@ -4,9 +4,9 @@
 #   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 \
 #     -f cu126-volta/Dockerfile -t mm-v2.9-cu126-volta .
 #   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:8888:8888 -v "$PWD:/workspace" mm-v2.9-cu126-volta
+#   on all GPUs: torchrun --standalone --nproc-per-node gpu train.py; on one MIG instance: --gpus '"device=MIG-..."'
 # Mirrors and logins stay outside: --secret id=uv,src=FILE, id=apt-mirrors, --build-arg PYTORCH_INDEX=URL
 # hadolint global ignore=DL3002
-
 ARG BASE_IMAGE="debian:trixie-slim"
 ARG UV_IMAGE="astral/uv:0.13.8"
 FROM ${UV_IMAGE} AS uv

@@ -5,9 +5,9 @@
 #     -f cu128-ada/Dockerfile -t team-v2.9-cu128-ada .
 #   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:8888:8888 -p 127.0.0.1:2222:2222 \
 #     -p 127.0.0.1:8080:8080 -p 127.0.0.1:6006:6006 -v "$PWD:/workspace" team-v2.9-cu128-ada
+#   on all GPUs: torchrun --standalone --nproc-per-node gpu train.py; on one MIG instance: --gpus '"device=MIG-..."'
 # Mirrors and logins stay outside: --secret id=uv,src=FILE, id=apt-mirrors
 # hadolint global ignore=DL3002
-
 ARG BASE_IMAGE="debian:bookworm-slim"
 ARG UV_IMAGE="astral/uv:0.13.8"
 ARG CODE_SERVER_IMAGE="codercom/code-server:4.138.0"
