@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
@@ -16,14 +17,16 @@ from envspec.base import atomic
 from envspec.base.errors import InputError, Place, StorageError, ToolError
 from envspec.base.finding import Finding
 from envspec.base.open_folder import locate
+from envspec.base.places import config_home, home_of
 from envspec.base.plain_files import read_operand
 from envspec.lock.signing.model import LOCK, MOST_SIGNATURE_BYTES, REPORT, SUFFIX, Signer, allowed_keys
 from envspec.lock.signing.ssh_keygen import sign, signer_of
 from envspec.prove.smoke.report.read import report_bytes, report_in
 from envspec.prove.smoke.report.result import is_pretended
-from envspec.review.git.program import run_git
+from envspec.review.git.program import git_error, run_git
 
 _MOST_MIB = 1
+_KRL = b"SSHKRL\n\0"
 
 ALLOWED_SIGNERS = ".allowed_signers"
 """A repository's own list of who may sign, at its top. Who checks signatures names it (`--allowed-signers`): nothing in
@@ -117,7 +120,7 @@ def _signers(given: Path | None, namespace: str) -> tuple[str, str]:
         if policy is not None and policy.signers:
             keys = policy.keys_on(datetime.now(timezone.utc).date())
             return allowed_keys(keys, namespace), policy.path
-        given = _of_git("gpg.ssh.allowedSignersFile")
+        given = _of_git("gpg.ssh.allowedSignersFile", "--allowed-signers FILE")
         given = given if given and given.exists() else None
     if given is None:
         hint = "--allowed-signers FILE, as git has it: a name, then a public key, a line"
@@ -136,8 +139,14 @@ def signers_text(path: Path) -> str:
 
 def _revoked_keys(given: Path | None) -> bytes | None:
     """Read the revocation file: the one named, or that of the user's git, which must be there then."""
-    given = given or _of_git("gpg.ssh.revocationFile")
-    return None if given is None else _read(given, "the revoked keys")
+    given = given or _of_git("gpg.ssh.revocationFile", "--revoked FILE")
+    if given is None:
+        return None
+    content = _read(given, "the revoked keys")
+    # ssh-keygen reads a line as far as its first NUL, and takes what follows a lone CR for a comment's end
+    if not content.startswith(_KRL) and re.search(rb"\0|\r(?!\n)", content):
+        raise InputError("this is neither a KRL nor a list of public keys", place=Place(str(shown_path(given))))
+    return content
 
 
 def _read(path: Path, what: str) -> bytes:
@@ -152,17 +161,31 @@ def _read(path: Path, what: str) -> bytes:
 
 
 def _own_key() -> Path:
-    key = _of_git("user.signingKey")
+    key = _of_git("user.signingKey", "--key FILE")
     if key is None or not key.is_file():
         raise InputError("it isn't said which key signs", hint="--key ~/.ssh/id_ed25519, or any other SSH key of yours")
     return key
 
 
-def _of_git(name: str) -> Path | None:
-    """Give the path in one of the user's own settings of git; None without."""
+def _of_git(name: str, instead: str) -> Path | None:
+    """Give the path in one of the user's own settings of git; None without.
+
+    Raises InputError for one that can't be read, which is not one that isn't there, and for a relative path: it would
+    make a file of the repository the user's own. Raises ToolError where there are settings, and no git.
+    """
+    home = home_of(os.environ)
+    words = ["config", "--global", "--type=path", "--get", name]
     try:
-        ran = run_git(["config", "--global", "--type=path", "--get", name], Path(os.sep))
+        ran = run_git(words, Path(os.sep), os.environ | {"HOME": str(home)})
     except ToolError:
+        if any(map(os.path.lexists, (home / ".gitconfig", config_home(os.environ, home) / "git" / "config"))):
+            raise
         return None
+    if ran.returncode not in (0, 1):
+        hint = f"mend it, or name the file by {instead}"
+        raise InputError(f"git's {name} can't be read: {git_error(ran)}", hint=hint)
     text = os.fsdecode(ran.stdout).removesuffix("\n")
-    return Path(text) if ran.returncode == 0 and text else None
+    if text and not os.path.isabs(text):
+        hint = f"write its path from / or ~ on, or name the file by {instead}"
+        raise InputError(f"git's {name} is no absolute path: {text}", hint=hint)
+    return Path(text) if text else None

@@ -109,21 +109,24 @@ def encode(value: object) -> bytes:
 def read_yaml(text: str) -> Any:
     """The value of a YAML text, of plain types alone; by PyYAML's loader in C where there is one, which is eight times
     as fast. Raises Unreadable."""
-    return _of_yaml(lambda yaml: yaml.load(text, Loader=_yaml_loader()))
+    return _of_yaml(text, lambda yaml: yaml.load(text, Loader=_yaml_loader()))
 
 
 def read_yaml_documents(text: str) -> list[Any]:
     """The values of the documents of a YAML text, between its `---` lines. Raises as `read_yaml` does."""
-    return _of_yaml(lambda yaml: list(yaml.load_all(text, Loader=_yaml_loader())))
+    return _of_yaml(text, lambda yaml: list(yaml.load_all(text, Loader=_yaml_loader())))
 
 
-def _of_yaml(loaded: Callable[[Any], _Value]) -> _Value:
+def _of_yaml(text: str, loaded: Callable[[Any], _Value]) -> _Value:
     import yaml
 
     try:
         value = loaded(yaml)
-        _refuse_circles(value, set(), set())
+        if _count_values(value, set(), {}) > len(text) + _MOST_REPEATED:
+            raise Unreadable(_REPEATED)
         return value
+    except Unreadable:
+        raise
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise Unreadable(" ".join(str(error).split()), mark.line + 1 if mark is not None else 0) from None
@@ -134,28 +137,31 @@ def _of_yaml(loaded: Callable[[Any], _Value]) -> _Value:
         raise Unreadable(f"a value can't be read: {error}") from None
 
 
-def _refuse_circles(value: object, above: set[int], seen: set[int]) -> None:
-    """Raise RecursionError for a value that an alias puts into itself: whoever walks through it would never end."""
-    if not isinstance(value, dict | list) or id(value) in seen:
-        return
+def _count_values(value: object, above: set[int], sizes: dict[int, int]) -> int:
+    """Count the values in a document whose aliases are written out: whoever walks through it meets so many. Raises
+    RecursionError for a value that an alias puts into itself: that walk would never end."""
+    if not isinstance(value, dict | list):
+        return 1
     if id(value) in above:
         raise RecursionError
-    above.add(id(value))
-    for inner in value.values() if isinstance(value, dict) else value:
-        _refuse_circles(inner, above, seen)
-    above.discard(id(value))
-    seen.add(id(value))
+    if id(value) not in sizes:
+        above.add(id(value))
+        inner = value.values() if isinstance(value, dict) else value
+        sizes[id(value)] = 1 + sum(_count_values(each, above, sizes) for each in inner)
+        above.discard(id(value))
+    return sizes[id(value)]
 
 
 @cache
 def _yaml_loader() -> type:
-    """PyYAML's safe loader with a bound on nesting: the one in C recurses without any, until the stack is full."""
+    """PyYAML's safe loader with bounds on nesting, as the one in C recurses until the stack is full, and on what `<<`
+    merges: two merges a level double it."""
     import yaml
 
     base: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
     class Bounded(base):  # type: ignore[misc]
-        depth = 0
+        depth = merges = merged = 0
 
         # called for each node before and after what is in it; the base's are for path resolvers, which a safe loader
         # has none of
@@ -166,6 +172,15 @@ def _yaml_loader() -> type:
 
         def ascend_resolver(self) -> None:
             self.depth -= 1
+
+        # called for each mapping, and by itself for each one that is merged into it
+        def flatten_mapping(self, node: Any) -> None:
+            self.merges += 1
+            super().flatten_mapping(node)
+            self.merges -= 1
+            self.merged += len(node.value) if self.merges else 0
+            if self.merged > _MOST_REPEATED:
+                raise Unreadable(_REPEATED)
 
     return Bounded
 
@@ -221,5 +236,9 @@ def finite_number(value: object) -> float | None:
 _MAX_DEPTH = 200
 """Levels of nested YAML. Locks of other tools have five."""
 
+_MOST_REPEATED = 100_000
+"""The values that aliases and merges may add to a YAML text."""
+
 _DEEP = "it's nested too deeply"
+_REPEATED = "its aliases repeat too much"
 _LONG = "a number has too many digits"

@@ -32,6 +32,8 @@ from envspec.spec.values import bound, override, requirement
 
 _PYTORCH = ("torch", "torchaudio", "torchvision")
 """Packages whose builds envspec chooses by the target's CUDA."""
+_LONGEST = 1_000
+"""The length of a joined requirement that is joined with no more: honest ones have a dozen bounds."""
 _VARIANT = r"cpu|cu(?:[789][0-9]|[1-9][0-9]{2})"
 _BUILD = re.compile(rf"\+(?:pt[0-9]+)?({_VARIANT})\b")
 _PAGES = {
@@ -168,6 +170,9 @@ class Gathered:
         key = (canonical_name(parsed.name), str(parsed.marker or ""))
         if key not in into:
             into[key] = cleaned
+            return
+        if len(into[key]) > _LONGEST:  # each further one would be joined with all before it
+            self.note(f"{cleaned!r} is left out: so many requirements on {key[0]} stand before it", place)
             return
         first = parse_requirement(into[key])
         if parsed.url and first.url and parsed.url != first.url:

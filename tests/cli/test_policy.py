@@ -148,13 +148,14 @@ def test_doctor_shows_it(project: Machine, monkeypatch: pytest.MonkeyPatch, tmp_
     path = place_policy(
         monkeypatch,
         tmp_path,
-        '[licences]\ndeny = ["AGPL-*"]\n[signatures]\nsigners = ["ssh-ed25519 AAAA ada", "ssh-rsa BBBB"]\n'
+        '[licences]\ndeny = ["AGPL-*"]\n[signatures]\nsigners = ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAAQM= ada", '
+        '"ssh-rsa AAAAB3NzaC1yc2EAAAABAw=="]\n'
         '[proof]\nrequired = "trained"\n',
     )
     ran = project.envspec("doctor")
     assert f"{path} says what is allowed here; ask {CONTACT}" in ran.out
     assert "[licences] deny: no package is under AGPL-*" in ran.out
-    assert "[signatures] signers: one of 2 keys has signed a lock before it is used: ada, ssh-rsa …BBBB" in ran.out
+    assert "[signatures] signers: one of 2 keys has signed a lock before it is used: ada, ssh-rsa …AAABAw==" in ran.out
     assert ran.out.count("and so refuses to use any lock") == 1
     ran = project.envspec("doctor", SPEC)
     assert ran.status == 1 and "[licence-forbidden]" in ran.out and f"remedy: ask {CONTACT}" in ran.out

@@ -2,6 +2,7 @@
 ssh-keygen."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -196,16 +197,23 @@ def revocation(folder: Path, kind: str, ada: Key, eve: Key) -> Path:
             path.write_text("of another tool\n")
         case "a KRL of others":
             subprocess.run([*words, f"{eve.path}.pub"], check=True)
+        case "NUL bytes before the keys":
+            path.write_bytes(b"\0" * 8 + ada.public.encode())
+        case "line ends of CR":
+            path.write_bytes(f"# gone\r{ada.public}\r".encode())
         case "nothing":
             path.write_bytes(b"")
     return path
 
 
+REVOKED = '[gpg "ssh"]\nrevocationFile = {}\n'
 REVOCATIONS = {"a KRL": 1, "a KRL by hashes": 1, "public keys": 1, "a KRL cut off": 1, "no revocation file": 1}
+UNREADABLE = ("NUL bytes before the keys", "line ends of CR")
+"""Damage that OpenSSH doesn't see: it passes over the key."""
 
 
 @pytest.mark.by_day(1)
-@pytest.mark.parametrize("kind", [*REVOCATIONS, "a KRL of others", "nothing"])
+@pytest.mark.parametrize("kind", [*REVOCATIONS, *UNREADABLE, "a KRL of others", "nothing"])
 def test_a_key_that_is_revoked(
     project: Machine, keys: tuple[Key, Key], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -223,13 +231,55 @@ def test_a_key_that_is_revoked(
     assert project.envspec(*asked).status == 0
     (project.home / ".gitconfig").write_text(f'[gpg "ssh"]\nrevocationFile = {revoked}\n')
     for ran in (project.envspec(*asked), project.envspec(*asked, "--revoked", str(revoked))):
-        assert ran.status == REVOCATIONS.get(kind, 0), ran.out + ran.err
-        assert ran.status == 0 or ("is revoked" in ran.out and "[signature-foreign]" in ran.out), ran.out
+        assert ran.status == (2 if kind in UNREADABLE else REVOCATIONS.get(kind, 0)), ran.out + ran.err
+        assert (
+            ran.status == 0
+            or "neither a KRL nor a list of public keys" in ran.err
+            or ("is revoked" in ran.out and "[signature-foreign]" in ran.out)
+        ), ran.out
     revoked.unlink()
     ran = project.envspec(*asked)
     assert ran.status == 2 and "the revoked keys can't be read" in ran.error, "a file that went revokes nobody"
     ran = project.envspec("verify", SPEC, "--revoked", str(revoked))
     assert ran.status == 2 and "--signed" in ran.hint
+
+
+SETTINGS = {
+    "a damaged configuration": (f"{REVOKED}[", "can't be read"),
+    "a home of nobody": (REVOKED.format("~no-such-user/revoked"), "can't be read"),
+    "no value": ('[gpg "ssh"]\nrevocationFile\n', "can't be read"),
+    "a relative path": (REVOKED.format("revoked"), "is no absolute path: revoked"),
+}
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_a_setting_of_git_that_cant_be_read_revokes_no_less(
+    project: Machine, keys: tuple[Key, Key], tmp_path: Path, kind: str
+) -> None:
+    """Each passed for no setting at all; a relative one, for the repository's own file."""
+    ada, _ = keys
+    by_hand(project, ada)
+    text, said = SETTINGS[kind]
+    (project.home / ".gitconfig").write_text(text.format(revocation(tmp_path, "public keys", *keys)))
+    (project.folder / "revoked").write_bytes(b"")
+    asked = ["verify", SPEC, "--signed", "--allowed-signers", str(allow(tmp_path / "allowed", ada))]
+    ran = project.envspec(*asked)
+    assert ran.status == 2 and f"git's gpg.ssh.revocationFile {said}" in ran.error and "--revoked" in ran.hint, ran.err
+    assert project.envspec(*asked, "--revoked", "/dev/null").status == 0
+
+
+def test_settings_of_git_without_git(project: Machine, keys: tuple[Key, Key], tmp_path: Path) -> None:
+    ada, _ = keys
+    by_hand(project, ada)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "ssh-keygen").symlink_to(shutil.which("ssh-keygen") or "")
+    asked = ["verify", SPEC, "--signed", "--allowed-signers", str(allow(tmp_path / "allowed", ada))]
+    path = {"PATH": str(tools)}
+    assert project.envspec(*asked, env=path).status == 0
+    (project.home / ".gitconfig").write_text(REVOKED.format(revocation(tmp_path, "public keys", *keys)))
+    ran = project.envspec(*asked, env=path)
+    assert ran.status == 3 and "git isn't installed" in ran.error, ran.out
 
 
 WEAK = {
@@ -354,6 +404,41 @@ def test_a_repository_cant_say_whom_to_trust(project: Machine, keys: tuple[Key, 
     (git / "config").write_text(config)
     ran = project.envspec("verify", SPEC, "--signed")
     assert ran.status == 2 and "it isn't said who may sign" in ran.error
+
+
+def test_a_relative_setting_of_git_is_no_trust_in_the_repository(project: Machine, keys: tuple[Key, Key]) -> None:
+    _, eve = keys
+    by_hand(project, eve)
+    allow(project.folder / "allowed", eve)
+    (project.home / ".gitconfig").write_text('[gpg "ssh"]\nallowedSignersFile = allowed\n')
+    ran = project.envspec("verify", SPEC, "--signed")
+    assert ran.status == 2 and "gpg.ssh.allowedSignersFile is no absolute path: allowed" in ran.error, ran.out
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        *(lambda key: key[:-5], lambda key: "ssh-ed25519 AAAA", lambda key: key.replace("ssh-ed25519", "ssh-rsa", 1)),
+        *(lambda key: f"{key}AAAA", lambda key: f"{key}="),
+    ],
+    ids=["cut off", "no key", "of another kind", "too long", "of other padding"],
+)  # fmt: skip
+def test_a_revoked_key_of_the_policy_that_is_no_key(
+    project: Machine,
+    keys: tuple[Key, Key],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    forged: Callable[[str], str],
+) -> None:
+    """It revoked nobody, and nothing told."""
+    ada, _ = keys
+    by_hand(project, ada)
+    revoked = forged(ada.public.rpartition(" ")[0])
+    policy = f"[signatures]\nsigners = ['{ada.public}']\n[signatures.revoked]\n'{revoked}' = '2020-01-01'\n"
+    place_policy(monkeypatch, tmp_path, policy)
+    for command in (["verify", SPEC, "--signed"], ["install", SPEC, "--prefix", "p"]):
+        ran = project.envspec(*command)
+        assert ran.status == 2 and "is no SSH public key" in ran.error, ran.out + ran.err
 
 
 def test_a_key_that_goes_stops_the_next_run(

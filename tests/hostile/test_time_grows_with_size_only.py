@@ -15,9 +15,11 @@ import yaml
 from support.growth import TooSlow, grows_linearly
 from support.matrix import by_day
 
-from envspec.base.documents import Unreadable, read_python
+from envspec.base.documents import Unreadable, read_python, read_yaml, read_yaml_documents
+from envspec.base.errors import Place
 from envspec.base.redact import has_credentials, redact, without_credentials
 from envspec.base.texts import printable
+from envspec.draft.gather import Gathered
 from envspec.lock.formats.foreign import by_platform, poetry_lock, requirements, universal, uv_lock
 from envspec.lock.formats.foreign.read import oldest_python
 from envspec.lock.formats.foreign.universal import Environment, holds
@@ -283,6 +285,46 @@ def test_an_f_string_with_fields_without_end(text: str | bytes) -> None:
     with pytest.raises(Unreadable, match="too many fields"):
         read_python(text)
     assert time.process_time() - begun < 10
+
+
+def levels(number: int, first: str, level: str) -> str:
+    return first + "".join(level.format(at, at - 1) for at in range(1, number))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        levels(40, "x0: &x0 {k: v}\n", "x{0}: &x{0}\n  <<: [*x{1}, *x{1}]\n  k{0}: v\n"),
+        levels(3_000, "x0: &x0 {k: v}\n", "x{0}: &x{0}\n  <<: *x{1}\n  k{0}: v\n"),
+        f"x: &x {{{', '.join(f'k{at}: v' for at in range(2_000))}}}\ny: {{<<: [{'*x, ' * 2_000}]}}\n",
+        levels(12, "x0: &x0 [1, 1]\n", f"x{{0}}: &x{{0}} [{', '.join(['*x{1}'] * 8)}]\n"),
+        f"x: &x [{'1, ' * 2_000}]\ny: [{'*x, ' * 2_000}]\n",
+    ],
+    ids=["two merges a level", "a merge a level", "one merge of many", "eight aliases a level", "many aliases of one"],
+)
+def test_yaml_that_repeats_itself(text: str) -> None:
+    """An environment.yml of 1.4 kB, whose mappings merge the one above them twice, kept `init` busy for ever."""
+    begun = time.process_time()
+    for read in (read_yaml, read_yaml_documents):
+        with pytest.raises(Unreadable, match="aliases repeat too much"):
+            read(text)
+    assert time.process_time() - begun < 10
+
+
+def test_honest_aliases_are_read() -> None:
+    text = f"x: &x {{a: 1}}\ny: [{'*x, ' * 5_000}]\nz: {{<<: [*x, *x], b: 2}}\n"
+    assert read_yaml(text)["z"] == {"a": 1, "b": 2}
+    assert len(read_yaml("- [1, {a: [2]}]\n" * 10_000)) == 10_000
+
+
+@pytest.mark.parametrize("line", ["lib>={}", "lib[e{}]", "lib!={}; python_version > '3'"])
+def test_requirements_on_one_package_without_number(line: str) -> None:
+    """Each was joined with all before it: 250 kB of a requirements.txt took `init` minutes."""
+    gathered, begun = Gathered(), time.process_time()
+    for number in range(2_000):
+        gathered.requirement(line.format(number), Place("requirements.txt", number))
+    assert time.process_time() - begun < 10
+    assert len(gathered.pip) == 1 and "is left out: so many requirements on lib" in [*gathered.notes][-1].text
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from support.installs import PYTHON, SUBDIR, pip_pin, write_lock
 from support.machine import Machine
 from support.packages import Dist, sdist, wheel
 
+from envspec.app.export.render import ALL, CHOICES
 from envspec.lock.model import Pin
 
 LIMIT = 1.3
@@ -81,6 +82,11 @@ FORMATS = (
     "compose",
     "kubernetes",
     "pylock",
+    "pixi",
+    "uv-project",
+    "edf",
+    "lmod",
+    "htcondor",
 )
 OTHER_FORMATS = ("uv-project", "pixi", "lmod", "htcondor", "edf")
 """Formats of few kinds of input: what they read has grown by then."""
@@ -184,6 +190,11 @@ def run(folder: Path, index: Index, kind: str, number: int, command: str) -> tup
         printed.append(ran.out + ran.err)
 
     return steps_of(call), size_of(machine.folder) + sum(map(len, printed))
+
+
+def test_no_format_is_left_out() -> None:
+    """But for those that take a package from conda, whose channel a test would have to serve."""
+    assert {*FORMATS, "conda-lock", "conda-explicit", "conda-env", ALL} == {*CHOICES}
 
 
 @pytest.mark.nightly

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterable
 
@@ -42,3 +43,20 @@ def allowed_keys(keys: Iterable[str], namespace: str) -> str:
         name = comment[0] if comment and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9@._+-]*", comment[0]) else f"key-{number}"
         lines.append(f'{name} namespaces="{namespace}" {kind} {text}\n')
     return "".join(lines)
+
+
+def is_public_key(line: str) -> bool:
+    """Return whether a line of a public key file holds a whole key of the kind that it names, in base64's one spelling
+    of it: two keys are the same, then, if their texts are. RFC 4253, 6.6: fields, each after its length."""
+    kind, text = line.split(None, 2)[:2]
+    try:
+        key = base64.b64decode(text, validate=True)
+    except ValueError:
+        return False
+    fields, at = [], 0
+    while at < len(key):
+        end = at + 4 + int.from_bytes(key[at : at + 4], "big")
+        fields.append(key[at + 4 : end])
+        at = end
+    whole = at == len(key) and len(fields) > 1 and fields[0] == kind.encode()
+    return whole and base64.b64encode(key).decode() == text

@@ -14,9 +14,10 @@ from packaging.version import Version
 from envspec import __version__
 from envspec.base.errors import InputError, Place, SpecError
 from envspec.base.places import read_site_file
-from envspec.base.reader.document import Document, parse_toml, table_name
+from envspec.base.reader.document import Document, parse_toml, show, table_name
 from envspec.base.reader.nodes import schema_of, table_of
 from envspec.base.reader.structure import Checked, Violation, violations
+from envspec.lock.signing.model import is_public_key
 from envspec.review.policy.model import SOURCES, VERSION, Policy
 
 FORMAT = table_of(Policy)
@@ -65,6 +66,7 @@ def parse_policy(text: str, path: str) -> Policy:
     for wrong in violations(document.data, FORMAT):
         raise _wrong(document, wrong)
     checked = Checked(document, FORMAT)
+    _refuse_broken_keys(document, checked)
     build = checked.read(SOURCES, "sources", "allow")
     return checked.record(
         Policy,
@@ -73,6 +75,18 @@ def parse_policy(text: str, path: str) -> Policy:
         own_projects=build is None or checked.value("sources", "own-projects") is True,
         revoked=_days(document, checked.table("signatures", "revoked")),
     )
+
+
+def _refuse_broken_keys(document: Document, checked: Checked) -> None:
+    """Refuse what only looks like a public key: as a revoked one it would end none."""
+    keys: dict[tuple[str | int, ...], str] = {
+        ("signers", at): key for at, key in enumerate(checked.value("signatures", "signers") or ())
+    }
+    keys |= {("revoked", key): key for key in checked.table("signatures", "revoked")}
+    for path, key in keys.items():
+        if not is_public_key(key):
+            message = f"the site's policy: {show(key)} is no SSH public key, or not the whole of one"
+            raise PolicyError(message, hint=_ADMIN, place=document.place(("signatures", *path), at_key=key in path))
 
 
 def _days(document: Document, days: Mapping[str, str]) -> Mapping[str, date]:
