@@ -401,3 +401,19 @@ def test_a_deadline_that_is_over_cuts_nothing_later() -> None:
             short.guard(one)
         time.sleep(0.5)
         assert not short.cut and other.send(b"x") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["nothing", "body"])
+def test_a_git_server_that_stalls(name: str, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """uv starts git, which has no limit of its own."""
+    limited(monkeypatch, SMALL)
+    with peer(STALLS[name]) as place:
+        machine.spec(
+            '[env]\nname = "demo"\npython = "3.12"\n[targets.cpu]\nplatform = "linux-64"\n'
+            f'[pip]\ndependencies = ["tool @ git+http://{place}/tool.git@{"0" * 40}"]\nallow-source = ["tool"]\n'
+        )
+        begun = time.monotonic()
+        ran = machine.envspec("lock", "specs/demo.toml", seconds=60)
+        assert ran.status == 3 and "tool" in ran.error, ran.err
+        assert time.monotonic() - begun < 3 * WHOLE + MARGIN

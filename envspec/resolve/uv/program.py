@@ -27,6 +27,7 @@ from envspec.base.places import config_home, etc, home_of
 from envspec.base.redact import register_all
 from envspec.base.scratch import scratch_folder
 from envspec.base.storage import refuse_shortage
+from envspec.net import limits
 from envspec.net.fetch import read_timeout
 from envspec.packages.tags import MACOS
 
@@ -142,6 +143,9 @@ class Uv(Struct):
         # uv takes the target's macOS from it
         inherited["MACOSX_DEPLOYMENT_TARGET"] = ".".join(map(str, MACOS))
         bounds = {"UV_HTTP_TIMEOUT": f"{read_timeout(self.env):.0f}"}
+        # git, which uv starts, waits without end for a server that is silent or drips
+        bounds["GIT_HTTP_LOW_SPEED_LIMIT"] = str(limits.LIMITS.bytes_per_second)
+        bounds["GIT_HTTP_LOW_SPEED_TIME"] = f"{limits.LIMITS.whole_seconds:.0f}"
         # a proxy can't reach this machine's loopback, where the index proxy is
         direct = {name: ",".join(filter(None, [inherited.get(name), "127.0.0.0/8,localhost"])) for name in _NO_PROXY}
         return {**bounds, **inherited, **direct, "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1", "UV_NO_PROGRESS": "1"}
