@@ -24,8 +24,8 @@ _OLDEST_NUMPY = (1, 19)
 
 
 def wrong_build_environments(case: LockedCase) -> Iterator[Finding]:
-    """Yield the flaws of build environments: an environment of a package that isn't built, a file that isn't a wheel
-    for the target, and a wheel that makes the build unlike the target."""
+    """Yield the flaws of build environments: one listed for a package that isn't built, a file that isn't a wheel for
+    the target, two wheels of one package, and a wheel with another torch, CUDA or NumPy than the target's."""
     pins = {pin.name: pin for pin in case.target.pins}
     for pin in case.target.pins:
         if pin.built_with is None:
@@ -33,15 +33,15 @@ def wrong_build_environments(case: LockedCase) -> Iterator[Finding]:
         if pin.kind != "pip" or pin.is_wheel:
             message = f"{pin.name} names what it is built with, but isn't built"
             yield case.flaw("wrong-build-environment", pin.name, message)
-        names = Counter(wheel.name for wheel in pin.built_with)
+        wheel_counts = Counter(wheel.name for wheel in pin.built_with)
         for wheel in pin.built_with:
-            if names[wheel.name] > 1 or not is_wheel_for(case, wheel):
+            if wheel_counts[wheel.name] > 1 or not is_wheel_for(case, wheel):
                 message = (
                     f"{wheel.file} isn't the one wheel of {wheel.name} {wheel.version} that {pin.name} is built with"
                 )
                 yield case.flaw("wrong-build-environment", pin.name, message)
-            elif why := unlike_target(wheel, pins, case.target.inputs.cuda):
-                message = f"{pin.name} is built with {wheel.name} {wheel.version}, but {why}"
+            elif difference := unlike_target(wheel, pins, case.target.inputs.cuda):
+                message = f"{pin.name} is built with {wheel.name} {wheel.version}, but {difference}"
                 yield case.flaw("wrong-build-environment", pin.name, message)
 
 

@@ -272,8 +272,8 @@ def refuse_two_answers(
 
 
 def older_sources(packages: Sequence[Found], request: Request, releases: Releases) -> tuple[str, ...]:
-    """Find packages that a solution needs from source, though a newer release has one too: it was passed over for want
-    of a wheel that fits, and that is no reason where none does."""
+    """Find packages that a solution builds from source, although a newer release has a source too. uv passed over the
+    newer release because none of its wheels fits; a package that is built anyway needs no wheel."""
     return tuple(
         package.name
         for package in packages

@@ -132,36 +132,39 @@ def settle(begun: Problem, ask: Ask, reviews: Reviews, lead: Callable[[Answer], 
     raise InternalError(f"{begun.label}: no end after {_BEGINNINGS} answers")
 
 
-def _settle(begun: Problem, ask: Ask, reviews: Reviews, lead: Callable[[Answer], Leading]) -> End:
-    problem = base = begun
+def _settle(initial: Problem, ask: Ask, reviews: Reviews, lead: Callable[[Answer], Leading]) -> End:
+    """Ask in two stages. The first asks without the bounds that lead, until no review has a new bound: its answer is
+    the fallback of the second. The second adds the leading bounds; each conflict drops some of them.
+    """
+    problem = base = initial
     first: Answer | None = None
-    own: Answer | None = None
+    fallback: Answer | None = None
     leading: Leading | None = None
     for _ in range(_ROUNDS):
         try:
-            answer, more = _answer(problem, ask, reviews)
+            answer, new_bounds = _answer(problem, ask, reviews)
         except AnswerNo as refusal:
             if leading is None:
                 return Unsettled(problem, refusal)
             leading = leading.without(frozenset(refusal.packages))
         else:
-            if not any(bound.form == "source" for bound in more):
+            if not any(bound.form == "source" for bound in new_bounds):
                 first = first or answer
-            if more:
-                problem = problem.beside(*more)
+            if new_bounds:
+                problem = problem.beside(*new_bounds)
                 continue
             assert answer is not None and first is not None
-            if own is not None:
-                return Settled(answer, first, own)
-            own, leading = answer, lead(answer)
-            # what was needed for this answer alone is found again
-            base = begun.beside(*(bound for bound in problem.bounds if bound.form in ("final", "requirement")))
-        assert own is not None and first is not None
+            if fallback is not None:
+                return Settled(answer, first, fallback)
+            fallback, leading = answer, lead(answer)
+            # other bounds may belong to this answer alone: reviews find them again where the next answer needs them
+            base = initial.beside(*(bound for bound in problem.bounds if bound.form in ("final", "requirement")))
+        assert fallback is not None and first is not None
         following = leading.following
         if following is None:
-            return Settled(own, first, own)
+            return Settled(fallback, first, fallback)
         leading, problem = following, base.beside(*following.bounds)
-    raise InternalError(f"{begun.label}: no end after {_ROUNDS} questions: {problem.bounds[-1].line}")
+    raise InternalError(f"{initial.label}: no end after {_ROUNDS} questions: {problem.bounds[-1].line}")
 
 
 def _answer(problem: Problem, ask: Ask, reviews: Reviews) -> tuple[Answer | None, tuple[Bound, ...]]:

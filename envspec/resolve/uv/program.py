@@ -89,15 +89,17 @@ def end(pid: int) -> None:
 
 
 def _descendants(pid: int) -> list[int]:
+    """List the numbers of all processes below one. Empty without /proc."""
     descendants: list[int] = []
     waiting = [pid]
     while waiting:
         parent = waiting.pop()
         try:
-            texts = [path.read_text() for path in Path(f"/proc/{parent}/task").glob("*/children")]
+            child_lists = [path.read_text() for path in Path(f"/proc/{parent}/task").glob("*/children")]
         except OSError:
+            # the process has ended meanwhile
             continue
-        children = [int(child) for text in texts for child in text.split()]
+        children = [int(child) for line in child_lists for child in line.split()]
         descendants += children
         waiting += children
     return descendants

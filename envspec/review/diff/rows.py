@@ -75,11 +75,11 @@ was mistaken."""
 
 
 class LookedUp(Struct, frozen=True):
-    """The origin of the knowledge.
+    """The database of advisories behind a comparison, and the gaps of the look-up.
 
     database    its name without credentials, and `as_of` the time of its oldest answer (RFC 3339) or None
-    unread      what should have been read and wasn't: with any, no finding about a package means nothing
-    not_asked   what wasn't looked for in some packages: the codes, the reason, the packages
+    unread      a reason for each source that couldn't be read: with one, a package without findings may be unsafe
+    not_asked   checks left out for some packages: the codes, the reason, the packages
     """
 
     database: str
@@ -88,11 +88,11 @@ class LookedUp(Struct, frozen=True):
     not_asked: tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...] = ()
 
     def gaps(self) -> Iterator[str]:
-        """Return a line for each thing that wasn't read."""
+        """Yield a line for each source that couldn't be read."""
         yield from (f"INCOMPLETE: {reason}" for reason in self.unread)
 
     def lines(self) -> Iterator[str]:
-        """Return lines for people, the most serious first."""
+        """Describe the look-up for people: unread sources first, then the database, then checks left out."""
         yield from self.gaps()
         as_of = f", as of {self.as_of[:10]}" if self.as_of else ""
         if self.database:

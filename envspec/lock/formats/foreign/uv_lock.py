@@ -252,13 +252,13 @@ def _package(document: Mapping[str, Any]) -> _Package:
     name = canonical_name(string(document.get("name"), "name"))
     source = table(document.get("source"), f"the source of {name}")
     return _Package(
-        _entry(document, name, source),
-        any(key in source for key in _LOCAL),
-        source,
-        tuple(map(_edge, tables(document.get("dependencies"), "dependencies"))),
-        _edges_by_name(document, "optional-dependencies"),
-        # as uv 0.4.27 to 0.5.0 called them, and later ones still read
-        _edges_by_name(document, "dev-dependencies" if "dev-dependencies" in document else "dependency-groups"),
+        entry=_entry(document, name, source),
+        local=any(key in source for key in _LOCAL),
+        source=source,
+        edges=tuple(map(_edge, tables(document.get("dependencies"), "dependencies"))),
+        extras=_edges_by_name(document, "optional-dependencies"),
+        # uv 0.4.27 to 0.5.0 called groups dev-dependencies, and later releases still read that name
+        groups=_edges_by_name(document, "dev-dependencies" if "dev-dependencies" in document else "dependency-groups"),
     )
 
 
