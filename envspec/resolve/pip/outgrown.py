@@ -48,8 +48,8 @@ class Outgrown(Struct, frozen=True):
 
 
 def find_outgrown(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) -> Iterator[Outgrown]:
-    """Find outgrown packages in an answer. Packages whose releases envspec itself gave up are left to the rules, and
-    versions `shared` with another target to that target."""
+    """Find outgrown packages in an answer. None in a request with releases that envspec gave up: there the rules judge.
+    Versions `shared` with another target don't count: that target chose them."""
     own = case.taken.get("torch")
     locked = {package.name: package.version for package in case.packages}
     for name in () if case.request.own else case.order:

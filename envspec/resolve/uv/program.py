@@ -67,7 +67,7 @@ class Processes(Struct):
         return subprocess.CompletedProcess(process.args, process.returncode, *outputs)
 
     def begin(self) -> None:
-        """Let programs be started, as in the beginning: those that `stop` ended belonged to what failed."""
+        """Allow new programs after a `stop`, which ended those of a failed question."""
         self._stopped = False
 
     def stop(self) -> None:
@@ -79,7 +79,7 @@ class Processes(Struct):
 
 
 def end(pid: int) -> None:
-    """Tell a process and all its children to end; without /proc, only the process itself.
+    """End a process and all its children by SIGTERM; without /proc, only the process itself.
 
     With a session of its own, one call would do, but git and ssh would lose the terminal for their questions.
     """
@@ -123,7 +123,7 @@ class Uv(Struct):
 
     executable  the program
     env         the environment of this process
-    settings    the part of the user's uv.toml that is kept, as TOML values
+    settings    the part of the user's uv.toml that counts, as TOML values
     offline     use no network
     fresh       ask whether pages have changed, however young those in uv's cache are
     longest     seconds of the longest time-out that the user gave an index, 0 without any
@@ -150,7 +150,8 @@ class Uv(Struct):
 
     def settings_cut_off(self, host: str) -> dict[str, Any]:
         """Make the settings that keep uv from every network but the index proxy at `host`: a dead web proxy for all
-        other hosts, which its variables don't override. What it starts (git, build backends) isn't kept.
+        other hosts, which its variables don't override. Programs that uv starts (git, build backends) aren't bound by
+        them.
         """
         settings = {name: content for name, content in self.settings.items() if "proxy" not in name}
         return {**settings, "http-proxy": _NOWHERE, "https-proxy": _NOWHERE, "no-proxy": [host]}
@@ -230,7 +231,7 @@ def uvs_default_index(uv: Uv, cache_dir: Path) -> str | None:
 
 
 def uvs_pytorch_index(uv: Uv, cache_dir: Path, variant: str) -> str | None:
-    """The address of uv's PyTorch index for a variant ("cu126"), from uv's own message when it's asked for torch
+    """Find the address of uv's PyTorch index for a variant ("cu126"), in uv's own message when it's asked for torch
     without a network; remembered likewise. None for a variant that it doesn't know."""
 
     def ask() -> str | None:
