@@ -128,11 +128,11 @@ class Subject(Protocol):
         """The versions to keep in place of the last lock's; None for those."""
 
     def review(self: _S, pins: tuple[Pin, ...]) -> _S:
-        """Give the target with what an answer shows, the first that makes it another request; else with the answer.
-        Raises AnswerNo for one that is refused."""
+        """Give the target with the first new term that an answer shows, which makes it another request; else with the
+        answer. Raises AnswerNo for one that is refused."""
 
     def without_refusals(self: _S) -> _S | None:
-        """Give the target as it was before the rules' refusals bounded it, where nothing is an answer beside those."""
+        """Give the target as it was before the rules' refusals bounded it, where those leave no answer."""
 
 
 class Unreviewed(Struct, frozen=True):

@@ -127,8 +127,8 @@ class SourcesNeeded(AnswerNo):
         self.targets, self.ways = tuple(targets), tuple(_other_machines(self.needed))
 
     def without(self, replaced: Collection[str]) -> SourcesNeeded | None:
-        """Give the error without the sources to which only spec packages lead that should be replaced by others; None
-        where no source is left."""
+        """Give the error without the sources to which the `replaced` packages of the spec lead; None where no source is
+        left."""
         left = [source for source in self.needed if source.path[0] not in replaced]
         if len(left) == len(self.needed):
             return self
