@@ -318,8 +318,8 @@ def chip_problems(case: Case) -> Iterator[Finding]:
 
 
 def for_servers(case: Case, wheels: Sequence[str]) -> Iterator[Finding]:
-    """Find the wheels made for CUDA on Arm servers that a Jetson can't run, by name and version: up to CUDA 12, none of
-    them."""
+    """Find the wheels for CUDA on Arm servers that a target's Jetsons can't run, by name and version: before CUDA 13,
+    they run none of these."""
     modules = [gpu for gpu in case.gpus if gpu.integrated]
     if not wheels or not is_before_servers(case) or case.platform != "linux-aarch64":
         return
