@@ -136,7 +136,7 @@ def different_hashes(old: Artifact, new: Artifact) -> str | None:
 
 
 def far(old: Pin, new: Pin) -> Jump:
-    """Return the size of a version's move."""
+    """Return the jump between the versions of two pins."""
     return jump(new.kind, old.version, new.version, by_year=counts_years(new.name))
 
 
