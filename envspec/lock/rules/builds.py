@@ -1,5 +1,4 @@
-"""The rules for build environments of sources: wheels for the target, and of its torch, CUDA and NumPy none but its
-own."""
+"""The rules for build environments of sources: wheels for the target, with the target's own torch, CUDA and NumPy."""
 
 from __future__ import annotations
 
@@ -57,8 +56,8 @@ def missing_build_environments(case: LockedCase, against_lock: frozenset[str]) -
 
 
 def unlike_target(wheel: BuildPin, pins: Mapping[str, Pin], cuda: str | None) -> str | None:
-    """Return how a wheel of a build environment differs from the target, whose pins, by name, and CUDA are given; None
-    where it may differ.
+    """Describe the forbidden difference of a wheel in a build environment from the target, given by its pins, by name,
+    and its CUDA; None where there is none.
 
     torch, its companions and compiler are the target's very files; so is all that the target has from another index
     than PyPI. NVIDIA's packages have its versions and CUDA. NumPy is the target's or an older one of its major, for

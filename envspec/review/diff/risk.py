@@ -80,8 +80,8 @@ class Around(Struct, frozen=True):
             admits the new version
     lost    extras that the spec asks for, and that no longer add a package
     family  a much used package whose name begins alike, and that requires it
-    origin  the nearest much used package that leads to it; None where the spec itself asks for it against the reason
-    why it went back, None where that isn't known
+    origin  the nearest much used package that leads to it; None where the spec itself asks for it
+    against the reason why it went back, None where that isn't known
     """
 
     exact: bool = False

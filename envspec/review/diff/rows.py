@@ -170,9 +170,9 @@ class Move(Struct, frozen=True):
              are those of the part whose size changed most, `needs` and `drops` all of theirs, and a fact names the
              targets that it is of
     partner  of a CUDA library that came or went: the one whose place it took, or that took its place
-    cause    the change that it follows from, where that explains it: "torch 2.9.1", "Python 3.13" releases the page of
-    its repository's releases, where METADATA names one at a known forge: safe to be linked pulled_by the package whose
-    change takes this one back, and the correction of envspec's that says so, if one does
+    cause    the change that it follows from, where that explains it: "torch 2.9.1", "Python 3.13"
+    releases the page of its repository's releases, where METADATA names one at a known forge: safe to be linked
+    pulled_by the package whose change takes this one back, and the correction of envspec's that says so, if one does
     renamed  a sentence for each package, where the move stands for several (`envspec.review.diff.renames`), and `what`
              became of them
     """
