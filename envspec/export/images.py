@@ -30,13 +30,13 @@ def missing_pins(plans: Iterable[Plan], formats: Iterable[str]) -> tuple[str, ..
     lines: list[str] = []
     for plan in plans:
         if chosen.intersection(IMAGES):
-            lines += _unpinned_of_image(plan)
+            lines += _list_missing_pins(plan)
         if NIX in chosen and plan.sources.explicit is None:
             lines.append("nixpkgs is the newest of its branch, until `nix flake lock` pins it")
     return tuple(dict.fromkeys(lines))
 
 
-def _unpinned_of_image(plan: Plan) -> Iterator[str]:
+def _list_missing_pins(plan: Plan) -> Iterator[str]:
     if plan.runtime.on_base:
         on_base = (plan.image.base, plan.image.uv)
         yield from (f"the image {image.name} has no digest" for image in on_base if "@" not in image.pinned)
