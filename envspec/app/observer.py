@@ -68,22 +68,22 @@ def observer() -> Observer:
 
 
 def say(text: str) -> None:
-    """Tell the observer a line."""
+    """Send the observer a line."""
     observer().say(text)
 
 
 def report(findings: Iterable[Finding]) -> None:
-    """Tell the observer findings."""
+    """Send the observer findings."""
     observer().report(findings)
 
 
 def note(text: str) -> None:
-    """Tell the observer a note."""
+    """Send the observer a note."""
     report([finding.note(text)])
 
 
 def warn(text: str | Exception) -> None:
-    """Tell the observer a warning: what is wrong, and what envspec does all the same."""
+    """Send the observer a warning: the fault, and envspec's action all the same."""
     report([finding.warning(str(text))])
 
 

@@ -1,4 +1,4 @@
-"""When a lock's files were published: what is known of them, else what their indexes say, which is kept.
+"""Dates of publication of a lock's files: the known ones, else their indexes', which are stored.
 
 A date is known of a file by its hash: what was published once stays so, and it is asked once. A node
 without internet judges by what was kept where there was one, in the cache or in a bundle.
@@ -54,7 +54,7 @@ def dated_files(targets: Iterable[LockedTarget], exempt: Collection[str]) -> dic
 def known_dates(
     files: Mapping[File, Pin], targets: Iterable[LockedTarget], carried: store.Stored | None = None
 ) -> Dates:
-    """Give what is known of files, without asking: `carried` by their image, in bundles, and in caches."""
+    """Give the known dates of files, without asking: `carried` by their image, in bundles, and in caches."""
     settings = load_settings(os.environ)
     moments = {key: facts.uploaded for key, facts in shipped_files(packages(targets)).items() if facts.uploaded}
     days = set()
@@ -112,6 +112,6 @@ def _store_of(files: Mapping[File, Pin], times: Mapping[File, str], now: str) ->
 
 
 def undated_dates(target: LockedTarget) -> store.Stored:
-    """Give what is known of a target's files without the days of asking: the same lock makes the same bundle."""
+    """Give the known dates of a target's files without the days of asking: the same lock makes the same bundle."""
     files = dated_files((target,), ())
     return _store_of(files, known_dates(files, (target,)).times, "")

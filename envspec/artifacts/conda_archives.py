@@ -67,7 +67,7 @@ class CondaArchives(Struct, frozen=True):
         return without_credentials(self._url(pin))
 
     def obstacle(self, pin: Pin) -> str:
-        """Say why a package's paths can't be read; nothing where they can be asked for."""
+        """Give the reason why a package's paths can't be read; empty where they can."""
         if self._url(pin).startswith("file:") or self._folder(pin):
             return ""
         if not artifact_of(pin).file.endswith(".conda"):
@@ -75,8 +75,9 @@ class CondaArchives(Struct, frozen=True):
         return "envspec is offline" if self.offline else ""
 
     def paths(self, pin: Pin) -> dict[str, str]:
-        """Give what a package installs, as `envspec.binaries.wheel.installed_paths` does of a wheel: paths from
-        site-packages, each with the hash of its content, or what a command runs. A path without a hash is left out.
+        """List the paths that a package installs, as `envspec.binaries.wheel.installed_paths` does for a wheel: from
+        site-packages, each with the hash of its content, or the function that a command runs. A path without a hash is
+        left out.
 
         Raises IndexFailure.
         """
@@ -129,13 +130,13 @@ async def open_archive(url: str, client: Client | None = None) -> PackageArchive
 
 
 def installs_modules(pin: Pin) -> bool:
-    """Return whether a pin is a conda package that may install Python's: it depends on python."""
+    """Return whether a pin is a conda package that may install Python modules: it depends on python."""
     return pin.kind == "conda" and pin.artifact is not None and "python" in map(conda_name, pin.dependencies)
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether rattler met something that its makers held to be impossible. PyO3's types for it can't be imported, and
-    one of them is no Exception."""
+    """Return whether an error is a panic: rattler met a state that its makers held to be impossible. PyO3's types for
+    it can't be imported, and one of them is no Exception."""
     return type(error).__name__ in ("PanicException", "RustPanic")
 
 

@@ -29,7 +29,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 class CondaConfig(Struct, frozen=True):
-    """The part of a `.condarc` that decides where channels are and how envspec reaches them."""
+    """The part of a `.condarc` with the addresses of channels and the access to them."""
 
     channel_alias: str | None = None
     custom_channels: tuple[tuple[str, str], ...] = ()
@@ -164,7 +164,7 @@ class Channels(Struct, frozen=True):
 
     @property
     def secret(self) -> bool:
-        """Whether an address still has a secret, so that only its user may read a cache named after it."""
+        """Whether an address still has a secret: then only its user may read a cache named after it."""
         return any(has_credentials(channel.address) for channel in self.addresses)
 
 

@@ -3,7 +3,7 @@
 A wheel's METADATA comes from the index's sidecar (PEP 658), whether or not the page announces it, or from the wheel
 itself by a byte range or two. It's kept in the cache for the very file it was read of: its address, its hash as the
 page claims it, and that of the METADATA where the page has one. What an index claims binds that index alone; only where
-the wheel's own bytes were hashed here, what they say counts wherever the file lies.
+envspec hashed the wheel's own bytes, their METADATA counts at every address of the file.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _hashed_key(file: FoundFile) -> str:
 
 
 class OwnMetadata(NamedTuple):
-    """The METADATA in a wheel. `beside` is what its index serves as the same, where it has other bytes."""
+    """The METADATA in a wheel. `beside` is its index's copy, where that has other bytes."""
 
     metadata: Metadata
     beside: Metadata | None = None
@@ -89,7 +89,8 @@ _MOST_PATHS = 250_000
 
 
 class OpenedWheels(Struct):
-    """The paths of wheels that were opened for their METADATA in this run, by URL: of the latest, `most` in all."""
+    """The paths of wheels that were opened for their METADATA in this run, by URL: those of the latest wheels, at most
+    `most` paths in all."""
 
     most: int = _MOST_PATHS
     _paths: dict[str, Mapping[str, str]] = field(default_factory=dict)
@@ -106,8 +107,8 @@ class OpenedWheels(Struct):
 
 
 class MetadataReader(Struct, frozen=True):
-    """A reader of wheels' metadata through the cache. Of a wheel that it opens for that it leaves in `opened` what it
-    installs: RECORD lies beside METADATA, and another look would ask for the same bytes."""
+    """A reader of wheels' metadata through the cache. It leaves the installed paths of each wheel that it opens in
+    `opened`: RECORD lies beside METADATA, and another look would ask for the same bytes."""
 
     cache: MetadataCache
     fetcher: Fetcher
@@ -118,7 +119,7 @@ class MetadataReader(Struct, frozen=True):
         return self.cache.get(_hashed_key(file)) or self.cache.get(_served_key(file))
 
     def read(self, file: FoundFile, *, sidecar: bool = True) -> Metadata:
-        """Read one wheel's metadata from its index. `sidecar`: whether the METADATA is likely to lie beside it. Raises
+        """Read one wheel's metadata from its index. `sidecar`: the METADATA is likely to lie beside it. Raises
         IndexFailure."""
         with self._deadline() as whole, whole.holds():
             text, size, hashed = self._from_index(file, sidecar)
@@ -134,8 +135,8 @@ class MetadataReader(Struct, frozen=True):
         return None if text is None else _parse(text, file)
 
     def read_own(self, file: FoundFile) -> OwnMetadata | None:
-        """Read the METADATA in a wheel itself, and what its index has beside it in another wording; None where the
-        server gives no parts of files. Raises IndexFailure."""
+        """Read the METADATA in a wheel itself, and its index's copy where that differs; None where the server gives no
+        parts of files. Raises IndexFailure."""
         key = _served_key(file, "own")
         if known := self.cache.get(key):
             return OwnMetadata(known)
@@ -249,14 +250,14 @@ def _content_error(message: str) -> IndexFailure:
 
 
 def release_of(file: FoundFile) -> tuple[str, str]:
-    """Name the project and the version that the name of a wheel or a source distribution says."""
+    """Read the project and the version from the name of a wheel or a source distribution."""
     stem = re.sub(r"\.(whl|zip|tgz|tar(\.\w+)?)$", "", file.file)
     name, version = stem.split("-")[:2] if file.file.endswith(".whl") else stem.rpartition("-")[::2]
     return canonical_name(name), version
 
 
 def refuse_layout(file: FoundFile, entries: Iterable[zipfile.ZipInfo]) -> None:
-    """Raise IndexFailure for a wheel that no installer could install, or that would replace what isn't its own."""
+    """Raise IndexFailure for a wheel that no installer could install, or that would replace other packages' files."""
     if fault := layout_fault(entries):
         raise IndexFailure(f"{redact(file.url)} {fault}", hint="tell those who publish it").avoiding(*release_of(file))
 

@@ -1,4 +1,4 @@
-"""The wheels of a solved target, asked what their METADATA leaves out."""
+"""Bounds that the wheels of a solved target have and their METADATA lacks."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ About = Collection[tuple[str, str]]
 
 
 class Heard(Struct, frozen=True):
-    """corrections  what the pins break, and what holds of the bounds that were asked for in any case, by package
-    unread       the pins whose wheels couldn't be read, and why
+    """corrections  the bounds that the pins break, and those asked for in any case that hold, by package
+    unread       the pins whose wheels couldn't be read, each with the reason
     """
 
     corrections: tuple[LockedCorrection, ...] = ()
@@ -65,7 +65,7 @@ class Heard(Struct, frozen=True):
 def what_wheels_say(
     pins: Sequence[Pin], ask: Ask, *, uploaded: Mapping[str, str] | None = None, about: About = ()
 ) -> Heard:
-    """Ask the wheels of a target's pins, conda's among them, what their METADATA leaves out.
+    """Ask the wheels of a target's pins, conda's among them, for bounds that their METADATA lacks.
 
     `uploaded` has the time at which a wheel came to its index (sha256 -> RFC 3339 in UTC), as far as that is known.
     Equal pins and wheels give equal answers.
@@ -121,7 +121,7 @@ def _broken_bounds(pins: Sequence[Pin]) -> tuple[WheelBound, ...]:
 
 
 def correction_of(bound: WheelBound, pin: Pin, says: WheelSays) -> LockedCorrection | None:
-    """Give the bound as a row of a lock, if that is what a pin's wheel says."""
+    """Give the bound as a row of a lock, if a pin's wheel has it."""
     label = f"{pin.name} {pin.version}"
     if bound is NUMPY_1 and says.numpy and says.numpy.built_for == 1:
         module = (says.numpy.member or "").rpartition("/")[2][-_SHOWN:]
@@ -173,7 +173,7 @@ class WheelPlaces(Struct):
         return self._repositories.get(pin.git) if pin.git else None
 
     def origin(self, pin: Pin) -> str:
-        """Give the address that vouches for a pin's file, without credentials: of its index, or its own."""
+        """Give the address that vouches for a pin's file, without credentials: its index's, or its own."""
         if pin.url:
             return split_credentials(pin.url)[0]
         if pin.index == "pypi":
@@ -191,8 +191,8 @@ _FOR_TORCH = ("dgl",)
 
 
 def build_questions(pin: Pin, cuda: str | None, platform: str) -> frozenset[Question]:
-    """Choose what to ask of a pin's wheel in a target of this CUDA. torch is asked where no table knows its build,
-    others where they could hold code for GPUs."""
+    """Choose the questions to a pin's wheel in a target of this CUDA. torch is asked where no table has its build,
+    others where they could have code for GPUs."""
     if not _is_platform_wheel(pin):
         return frozenset()
     if cuda is None:
@@ -236,8 +236,8 @@ def _requires_cuda(pin: Pin) -> bool:
 
 
 class WheelInspector(Struct, frozen=True):
-    """Asks the wheels that a resolver chose, and the archives of conda's packages beside them. `counting` counts those
-    that have to be read."""
+    """A reader of the wheels that a resolver chose, and of the archives of conda's packages beside them. `counting`
+    counts those that have to be read."""
 
     reader: WheelReader
     places: WheelPlaces
@@ -245,7 +245,8 @@ class WheelInspector(Struct, frozen=True):
     archives: CondaArchives | None = None
 
     def recalls(self, row: LockedCorrection, pin: Pin) -> bool:
-        """Return whether a lock's row is what is known of a pin's wheel. Fetches nothing: it may just not be known."""
+        """Return whether the cache confirms a lock's row for a pin's wheel. Fetches nothing: False may mean an unread
+        wheel."""
         bound = WHEEL_BOUNDS.get(row.constraint)
         if bound is None or pin.artifact is None:
             return False
@@ -253,7 +254,8 @@ class WheelInspector(Struct, frozen=True):
         return correction_of(bound, pin, says) == row
 
     def read(self, pins: Sequence[Pin], about: About = ()) -> Sequence[LockedCorrection]:
-        """Give what the wheels of a target's pins say against them, and what holds of the bounds in `about`.
+        """Give the bounds in wheels of a target's pins that the pins break, and those of the bounds in `about` that
+        hold.
 
         Raises IndexFailure for a wheel that can't be read.
         """
@@ -267,14 +269,15 @@ class WheelInspector(Struct, frozen=True):
     def builds(
         self, pins: Sequence[Pin], cuda: str | None, platform: str, capabilities: Collection[str] = ()
     ) -> Mapping[str, WheelBuild]:
-        """Give what the wheels of a target of this CUDA are built for, by package, where that could matter.
+        """Give the GPUs and CUDA that the wheels of a target of this CUDA are built for, by package, where that could
+        matter.
 
-        One whose first part holds nothing for a GPU of these compute capabilities is read to its end.
+        A wheel whose first part has no code for a GPU of these compute capabilities is read to its end.
 
-        Which wheels may hold code for GPUs says their METADATA, else their content. Of paths that several packages have
-        each gets its own, conda's packages of Python under the names that `conda_owner` gives. A wheel that could be
-        had only whole, and is too large for that, says nothing. Raises IndexFailure for others whose METADATA speaks of
-        GPUs, and that can't be read.
+        METADATA, or else the content, shows which wheels may have code for GPUs. Each package gets those of its paths
+        that other packages have too; conda's packages stand under the names that `conda_owner` gives. A wheel that is
+        too large, and whose server gives no parts of files, is left out. Raises IndexFailure for others whose METADATA
+        speaks of GPUs, and that can't be read.
         """
         questions = {pin: own for pin in pins if (own := build_questions(pin, cuda, platform))}
         builds = {}

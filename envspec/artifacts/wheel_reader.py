@@ -1,4 +1,4 @@
-"""Asking wheels where they lie: in the cache, or by byte ranges of their index; once for a file."""
+"""Questions to wheels at their place: in the cache, or by byte ranges of their index; once for each file."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ paths          which files it installs, but for its METADATA, and what tells the
 
 
 class WheelSays(Struct, frozen=True):
-    """The answers of a wheel; None to what wasn't asked. `to_the_end` says that `code` is the answer by all of it.
+    """The answers of a wheel; None for a question that wasn't asked. `to_the_end`: `code` is the answer by the whole
+    wheel.
 
-    What a part says stays beside what all says: another target's question changes no lock.
+    The answer by a part stays beside the answer by the whole: another target's question changes no lock.
     """
 
     numpy: NumpyAbi | None = None
@@ -62,8 +63,8 @@ class WheelSays(Struct, frozen=True):
 
 
 class Unread(Struct, frozen=True):
-    """A wheel that couldn't be read, and why (a sentence without an end). `hint` is what the error said to do. `whole`
-    says that it could be had only whole, and is too large for that: its server offers no byte ranges."""
+    """A wheel that couldn't be read, and why (a sentence without an end). `hint` is the error's. `whole`: its server
+    offers no byte ranges, and the whole wheel is too large."""
 
     file: str
     reason: str
@@ -77,8 +78,8 @@ _SCHEMA = 9
 class OfAll(Struct, frozen=True):
     """The answers of one solution's wheels together, by package.
 
-    paths   those that several of them have, each with what tells its content
-    builds  the builds of those of which only their content tells that they hold code for GPUs
+    paths   those that several of them have, each with a mark of its content
+    builds  the builds of those that only their content shows to have code for GPUs
     """
 
     paths: Mapping[str, Mapping[str, str]]
@@ -96,11 +97,11 @@ class WheelStore:
         self._folder = folder / f"wheels-v{_SCHEMA}"
 
     def get(self, key: str) -> WheelSays:
-        """Return what is known of a wheel: nothing where there is no sound entry."""
+        """Return the known answers of a wheel: none where there is no sound entry."""
         return read_value(self._path(key), WheelSays) or WheelSays()
 
     def recall(self, file: str, sha256: str, origin: str) -> WheelSays:
-        """Give what is known of a wheel by its name, its hash and the address of its index."""
+        """Give the known answers of a wheel, by its name, its hash and the address of its index."""
         return self.get(key_of(file, sha256, origin))
 
     def put(self, key: str, says: WheelSays | OfAll) -> None:
@@ -108,7 +109,7 @@ class WheelStore:
         keep_value(self._path(key), says)
 
     def of_all(self, key: str) -> OfAll | None:
-        """Return what several wheels say together, by the key of all; None where that isn't known."""
+        """Return the answers of several wheels together, by their common key; None where these aren't known."""
         return read_value(self._path(key), OfAll)
 
     def _path(self, key: str) -> Path:
@@ -116,7 +117,8 @@ class WheelStore:
 
 
 def published_answers(sha256: str) -> WheelSays | None:
-    """Give what a wheel on PyPI says by the table of those that were read to their end: its hash names its content."""
+    """Give the answers of a wheel on PyPI by the table of wheels that were read to their end: its hash names its
+    content."""
     known = published_code(sha256)
     return None if known is None else WheelSays(notes=known.notes, code=known.code, to_the_end=True)
 
@@ -126,22 +128,22 @@ WHOLE = 256 << 20
 
 
 class WheelReader(Struct, frozen=True):
-    """Asks wheels through the cache. What an index served is kept for that index alone: ranges prove no hash, so one
-    index can't speak for another's wheels. `files` are those that were fetched whole, `opened` has what others
-    install whose METADATA was read before."""
+    """A reader of wheels through the cache. Bytes that an index served count for that index alone: ranges prove no
+    hash, so one index can't speak for another's wheels. `files` are those that were fetched whole, `opened` has the
+    installed paths of others whose METADATA was read before."""
 
     store: WheelStore
     files: FileStore
     opened: OpenedWheels = field(default_factory=OpenedWheels)
 
     def recall(self, file: str, sha256: str, origin: str) -> WheelSays:
-        """Give what is known of a wheel by its name, its hash and the address of its index. Nothing is fetched."""
+        """Give the known answers of a wheel, by its name, its hash and the address of its index. Nothing is fetched."""
         says, published = self.store.recall(file, sha256, origin), published_answers(sha256)
         return replace(says, notes=published.notes, code=published.code, to_the_end=True) if published else says
 
     def ask(self, file: FoundFile, origin: str, questions: frozenset[Question]) -> WheelSays | Unread:
-        """Ask a wheel of the index at `origin`. One that can't be read is a value. Raises
-        IndexFailure for one that can't be installed, or replaces what isn't its own."""
+        """Ask a wheel of the index at `origin`. One that can't be read is a value. Raises IndexFailure for one that
+        can't be installed, or that would replace other packages' files."""
         says = self.recall(file.file, str(file.sha256), origin)
         if questions <= says.answered:
             return says
@@ -177,7 +179,7 @@ def key_of(file: str, sha256: str, origin: str) -> str:
 
 
 def key_of_all(keys: Iterable[Key], cuda: bool) -> str:
-    """Make the key of what wheels say together in a target with or without CUDA."""
+    """Make the key of wheels' common answers in a target with or without CUDA."""
     return cache_key("wheels", "cuda" if cuda else "", *sorted(key_of(*key) for key in keys))
 
 
@@ -192,6 +194,6 @@ _ASK: Mapping[Question, tuple[str, Callable[[OpenWheel], object]]] = {
 
 
 def answers(wheel: OpenWheel, questions: frozenset[Question], known: WheelSays) -> WheelSays:
-    """Ask an open wheel what isn't known yet. Raises UnreadableWheel, and what its file raises."""
+    """Ask an open wheel the questions without a known answer. Raises UnreadableWheel, and what its file raises."""
     fresh = {field: read(wheel) for question, (field, read) in _ASK.items() if question in questions - known.answered}
     return replace(known, **fresh)

@@ -116,7 +116,7 @@ class Entry(Struct, frozen=True):
 
     parts  its files or folders, as paths below the cache with `/`, in the order in which they are taken away
     size   bytes
-    used   when it was used last, seconds since 1970
+    used   the time of its last use, seconds since 1970
     busy   a run is at it
     """
 
@@ -266,7 +266,7 @@ class _Usage(Struct, frozen=True):
 
 
 def survey(cache: OpenFolder) -> CacheContents:
-    """Everything in the cache. Raises OSError. What goes away meanwhile is left out."""
+    """List the cache's contents. Files that vanish meanwhile are left out. Raises OSError."""
     entries: list[Entry] = []
     foreign: list[str] = []
     for path in _top(cache):

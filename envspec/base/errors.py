@@ -73,7 +73,7 @@ class Way(Struct, frozen=True):
     accept   findings that are taken knowingly: codes, each with the package that it is of, if it is of one
     allow    packages whose sources the user would have to trust besides
     near     it is the nearest change by the facts, and told as that: "torch 2.7.1", "CUDA 12.6"
-    note     what the change brings, or stays as it is beside it
+    note     the change's effect, or the terms beside it that stay
     """
 
     cuda: str | None = None
@@ -120,7 +120,7 @@ class Way(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What the user writes."""
+        """The change as the user writes it."""
         if self.near and not self.allow:
             return " ".join(filter(None, (self._words, self.note)))
         taken = {code: [package for of, package in self.accept if of == code] for code, _ in self.accept}
@@ -193,7 +193,7 @@ class EnvspecError(Exception):
     targets  the names of the targets that it is said of, likewise
     code     of the finding that it tells, likewise
     ways     untried changes of the spec: `tell_ways` makes the hint of those that work
-    beside   what was refused of other targets at the same time
+    beside   the refusals of other targets at the same time
     findings  the findings up to it (`envspec.base.finding.carrying`), for people
     """
 

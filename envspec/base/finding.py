@@ -25,7 +25,7 @@ class Finding(Struct, frozen=True):
     code      stable, for machines; `envspec explain` has its meaning
     message   for people, without the targets
     place     the cause's place in the spec
-    remedy    what to do: ways that a judge has passed, and advice that names no version; None if there is nothing to do
+    remedy    the remedy: ways that a judge has passed, and advice that names no version; None if there is nothing to do
     ways      changes of the spec that no judge has passed yet; `tell_ways` makes remedies of those that it has
     key       the key that the finding is about: of the target, the spec or the site's policy
     targets   the names of the targets that it holds for, as far as the judge saw several
@@ -36,7 +36,7 @@ class Finding(Struct, frozen=True):
     outgrown  the pin is made for less than the target has: an older release that doesn't name what the target has is
               no answer
     accepted  the spec's reason to take the finding knowingly; None if it doesn't
-    evidence  what the judge saw: a frozen value of its own, or pairs of a name and a value
+    evidence  the judge's evidence: a frozen value of its own, or pairs of a name and a value
     repeated  the last lock came with it too
     """
 

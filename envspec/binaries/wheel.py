@@ -154,7 +154,7 @@ def record_rows(text: str) -> list[tuple[str, str, str]]:
 
 
 def commands_of(text: str) -> Iterator[tuple[str, str]]:
-    """Read an entry_points.txt: an installer's commands, each with what it runs ("module:function [extra]")."""
+    """Read an entry_points.txt: an installer's commands, each with its function ("module:function [extra]")."""
     section = ""
     for line in map(str.strip, text.splitlines()):
         if line.startswith("["):
@@ -170,8 +170,9 @@ def command_content(runs: str) -> str:
 
 
 def installed_paths(wheel: OpenWheel) -> Mapping[str, str]:
-    """Give what a wheel installs: paths from site-packages, each with what tells its content from another's: the hash
-    that RECORD has, or what a command runs. Its own .dist-info is left out: no other wheel has that.
+    """List the paths that a wheel installs, seen from site-packages, each with a mark by which its content is compared:
+    RECORD's hash, without one the member's CRC and size, or the function that a command runs. The wheel's own
+    .dist-info is left out, as no other wheel has that path. Empty for a wheel whose RECORD is too large.
 
     Raises UnreadableWheel.
     """
@@ -190,8 +191,8 @@ def installed_paths(wheel: OpenWheel) -> Mapping[str, str]:
         place = installed_path(info.filename) if top.endswith(".data") else info.filename
         if place and not top.endswith(".dist-info"):
             contents[place] = hashes.get(info.filename) or f"crc32={info.CRC:08x} {info.file_size}"
-    for command, runs in commands_of(texts.get("entry_points.txt", "")):
-        contents[f"{PREFIX}/bin/{command}"] = command_content(runs)
+    for command, function in commands_of(texts.get("entry_points.txt", "")):
+        contents[f"{PREFIX}/bin/{command}"] = command_content(function)
     return contents
 
 

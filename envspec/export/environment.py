@@ -41,6 +41,7 @@ def environment_on_base(spec: Spec, target: LockedTarget) -> tuple[tuple[str, st
 
 
 def _compile_environment(target: LockedTarget) -> Mapping[str, str]:
+    """Make the variables with which extensions compile for the target's GPUs; none for a CPU target."""
     if target.inputs.cuda is None:
         return {}
     return {

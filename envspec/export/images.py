@@ -25,18 +25,18 @@ NO_SNAPSHOT = "Debian's packages are the newest on the day of a build"
 
 
 def missing_pins(plans: Iterable[Plan], formats: Iterable[str]) -> tuple[str, ...]:
-    """List what isn't pinned in the recipes of these formats, a line each, whatever number of targets has it."""
-    names = set(formats)
+    """Write a line for each unpinned image or package source of recipes in these formats; targets share equal lines."""
+    chosen = set(formats)
     lines: list[str] = []
     for plan in plans:
-        if names.intersection(IMAGES):
-            lines += _of_image(plan)
-        if NIX in names and plan.sources.explicit is None:
+        if chosen.intersection(IMAGES):
+            lines += _list_missing_pins(plan)
+        if NIX in chosen and plan.sources.explicit is None:
             lines.append("nixpkgs is the newest of its branch, until `nix flake lock` pins it")
     return tuple(dict.fromkeys(lines))
 
 
-def _of_image(plan: Plan) -> Iterator[str]:
+def _list_missing_pins(plan: Plan) -> Iterator[str]:
     if plan.runtime.on_base:
         on_base = (plan.image.base, plan.image.uv)
         yield from (f"the image {image.name} has no digest" for image in on_base if "@" not in image.pinned)

@@ -28,10 +28,10 @@ class Form(NamedTuple):
     """One form of a part of a label.
 
     text       in lower case, with `#` for a number
-    subject    what it says; "" for nothing of what the wheel was built for
-    number     how the number is written: "dotted" (12.8), "joined" (128), "patched" (joined, and the last digit is the
+    subject    the property of a build that it names; "" for none
+    number     the form of the number: "dotted" (12.8), "joined" (128), "patched" (joined, and the last digit is the
                patch release), "major" (12), "digits", "hash" or "short hash"; "" without one
-    publisher  who writes it, in the names of wheels, build scripts or documentation
+    publisher  the publisher whose wheels, build scripts or documentation have it
     """
 
     text: str

@@ -43,9 +43,9 @@ class Correction(Struct, frozen=True, rename={"sources": "source"}):
     name         switches it off
     kind         see the module
     requirement  PEP 508; of an extra only the name
-    reason       what happens without it
+    reason       the failure without it
     sources      keys of the table's sources, or addresses
-    proved       how that is known: executed, imported, read or upstream
+    proved       the proof of that: executed, imported, read or upstream
     seen         of an extra or a wheel: the version that it was found in
     """
 

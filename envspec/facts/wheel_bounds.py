@@ -34,7 +34,7 @@ class WheelBound(Struct, frozen=True):
     kind: Literal["constraint", "requirement"]
 
     def could_say(self, name: str, file: str, dependencies: Iterable[str]) -> bool:
-        """Tell from a file's name and its package's requirements whether reading it may give this bound."""
+        """Return whether reading a file may give this bound, by its name and its package's requirements."""
         # torch and its companions may lie on an index that nobody has to reach; the tables know them
         if not file.endswith(".whl") or file.count("-") < 4 or stack_of(name) is not None:
             return False

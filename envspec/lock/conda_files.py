@@ -80,10 +80,10 @@ def url_of(pin: Pin, urls: FileUrls) -> str:
 
 
 def in_link_order(pins: Iterable[Pin]) -> list[Pin]:
-    """Return the packages in the order of linking: each after those that it depends on, otherwise by name. A cycle is
-    cut where it's entered.
+    """Return the packages in the order of linking: each after its dependencies, otherwise by name. A cycle is cut at
+    its first package.
 
-    Tools link an explicit list as it stands, and a package's scripts may use what it depends on.
+    Tools link an explicit list as it stands, and a package's scripts may use its dependencies.
     """
     by_name = {pin.name: pin for pin in sorted(pins, key=lambda pin: pin.name)}
     entered: set[str] = set()

@@ -30,8 +30,8 @@ def _change(code: str, what: str, old: str | None, new: str | None, package: str
 
 
 def reasons(case: SpecCase, lock: Lock) -> tuple[Finding, ...]:
-    """Return why a lock is stale for a spec; empty when it is current. A reason that holds for every common target
-    names no target."""
+    """Return the reasons why a lock is stale for a spec; empty when it is current. A reason that holds for every common
+    target names no target."""
     case = case.beside(lock)
     pairs = {name: (locked.inputs, new) for name, new in case.targets.items() if (locked := lock.target(name))}
     added = [name for name in case.targets if name not in pairs]
@@ -73,7 +73,8 @@ def image_reasons(spec: Spec, lock: Lock, used: Collection[str]) -> tuple[Findin
 
 
 def rendered_reasons(expected: Mapping[str, str], actual: Mapping[str, str]) -> tuple[Finding, ...]:
-    """Return how the rendered files on disk (`actual`, text by path) differ from what the lock gives (`expected`)."""
+    """Return the differences of the rendered files on disk (`actual`, text by path) from those that the lock gives
+    (`expected`)."""
     out: list[Finding] = []
     for path in sorted({*expected, *actual}):
         if path not in actual:

@@ -58,7 +58,8 @@ class Missing(Struct, frozen=True):
 
 
 class Tree(Struct, frozen=True):
-    """A package, the edge to it (None at the top of an inverse tree), and its dependencies, or what requires it.
+    """A package, the edge to it (None at the top of an inverse tree), and its dependencies, or in an inverse tree its
+    requirers.
 
     `repeated` says that the package was already expanded at least as deep; it has no children then.
     """
@@ -140,9 +141,9 @@ class Graph(Struct, frozen=True):
         return tuple(paths)
 
     def tree(self, depth: int | None = None) -> tuple[Tree, ...]:
-        """Return what the spec requires, directly or not, at most `depth` levels below the spec's own.
+        """Return the packages that the spec requires, directly or not, at most `depth` levels below the spec's own.
 
-        A package is expanded once; again only where `depth` leaves more room for it than it had before.
+        A package is expanded once, and again only where `depth` leaves more room for it than it had before.
         """
         seen: dict[Node, float] = {}
         return tuple(
@@ -150,7 +151,8 @@ class Graph(Struct, frozen=True):
         )
 
     def inverse(self, name: str, depth: int | None = None) -> tuple[Tree, ...]:
-        """Return what requires a package, and what requires that. A branch ends at a package that the spec asks for."""
+        """Return the packages that require a package, level by level. A branch ends at a package that the spec asks
+        for."""
         seen: dict[Node, float] = {}
         return tuple(
             self._grow(node, None, seen, inf if depth is None else depth, inverse=True) for node in self.find(name)

@@ -1,7 +1,7 @@
 """The inputs of a lock's solution, in a normal form: the same meaning gives the same values and the same fingerprint.
 
-The addresses of the indexes and flat pages that the spec names are among them, without logins: where files come from is
-part of what they are. PyPI, PyTorch's indexes and the spec's mirrors have names alone.
+The addresses of the indexes and flat pages that the spec names are among them, without logins: a file's origin is a
+part of its identity. PyPI, PyTorch's indexes and the spec's mirrors have names alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from envspec.spec.newer import with_moments_of_lock
 
 
 def spec_inputs(spec: Spec) -> SpecInputs:
-    """Return what all targets of a spec share."""
+    """Return the inputs that all targets of a spec share."""
     return SpecInputs(
         exclude_newer=spec.exclude_newer,
         allow_source=tuple(sorted({canonical_name(name) for name in spec.pip.allow_source})),
@@ -145,7 +145,7 @@ def _beside(own: TargetInputs, locked: TargetInputs) -> TargetInputs:
 
 
 class SpecCase(Struct, frozen=True):
-    """A spec with its inputs: normalised once, and shown to all that compare, judge and resolve.
+    """A spec with its inputs: normalised once, for all that compare, judge and resolve.
 
     shared   the inputs of all targets
     targets  the inputs of each target, by name

@@ -28,17 +28,17 @@ MOST_INVENTORY_BYTES = 16 << 20
 
 class Inventory(Struct, frozen=True):
     """source    an image's name, a SIF's or a folder's path
-    digest       of the image's manifest or the SIF's content, "sha256:…"; None of a folder
-    platform     a conda subdir: "linux-64"; None of a folder, which doesn't say
+    digest       the digest of the image's manifest or the SIF's content, "sha256:…"; None for a folder
+    platform     a conda subdir: "linux-64"; None for a folder, which has no record of it
     python       the version of the Python that PATH leads to, "3.12" where nothing says more; `executable` is its path,
                  `folders` are those of its packages, in the order in which it looks into them
     glibc        None where it is the machine's
     libraries    those that GPU code and clusters need, by soname's stem ("libcudnn"): the version of the file's name
-    variables    of the environment, those that say versions, drivers and where code comes from
+    variables    the environment's variables with versions, drivers and the origins of code
     constraints  the lines of pip's constraint files, such as NVIDIA's /etc/pip/constraint.txt
-    packages     name -> version, of what Python imports
+    packages     name -> version, of the packages that Python imports
     requires     name -> the requirements of its METADATA that hold there, but for those of its extras
-    extras       name -> those of its extras, each with the extra as its marker
+    extras       name -> the requirements of its extras, each with the extra as its marker
     shadowed     name -> version, of another version in a later folder: no program imports it
     conda        name -> version and build
     """
@@ -73,7 +73,7 @@ class Inventory(Struct, frozen=True):
 
     @property
     def summary(self) -> str:
-        """What it has in a few words."""
+        """Its contents in a few words."""
         torch = self.packages.get("torch")
         return f"Python {self.python}, {plural(len(self.packages), 'package')}{f', torch {torch}' if torch else ''}"
 
@@ -95,7 +95,7 @@ class Inventory(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Its file: the same inventory gives the same text."""
+        """Its file's text: the same inventory gives the same text."""
         head = [
             _HEAD,
             f"inventory-version = {INVENTORY_VERSION}",
@@ -162,7 +162,7 @@ def read_inventory(text: str, place: Place) -> Inventory:
 
 
 class Difference(Struct, frozen=True):
-    """A difference of two inventories in one of their fields, `part`; a side that hasn't got it has None."""
+    """A difference of two inventories in one of their fields, `part`; None for a side without it."""
 
     part: str
     name: str
@@ -171,7 +171,7 @@ class Difference(Struct, frozen=True):
 
 
 def differences(old: Inventory, new: Inventory) -> Iterator[Difference]:
-    """List what differs between two bases, part by part, by name."""
+    """List the differences of two bases, part by part, by name."""
     before, after = asdict(old), asdict(new)
     for part, old_value in before.items():
         new_value = after[part]
@@ -196,7 +196,7 @@ _OF_SYSTEM = (("libcudnn", "cuDNN"), ("libnccl", "NCCL"), ("libmpi", "libmpi"), 
 
 
 def sentence(old: Inventory, new: Inventory) -> str:
-    """Summarise a change of base in one line: the versions that most depends on, and the number of further
+    """Summarise a change of base in one line: the versions on which most packages depend, and the number of further
     differences."""
     left = [
         difference

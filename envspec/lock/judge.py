@@ -107,9 +107,9 @@ def _spread_codes(flaws: Sequence[Finding]) -> list[Finding]:
 
 
 def judge(lock: Lock, case: SpecCase | None = None) -> tuple[Finding, ...]:
-    """Return what is wrong with a lock; empty when nothing is.
+    """Return the flaws of a lock; empty for a lock without any.
 
-    With a spec, every target is judged by what the spec asks for now, whatever the lock records. Without a spec, it is
+    With a spec, every target is judged by the spec's present inputs, whatever the lock records. Without a spec, it is
     judged by the inputs that the lock records. A difference from today's facts alone is a warning. `check` and `lock`
     accept neither errors nor warnings; commands that install or export accept a lock with warnings.
     """
@@ -137,7 +137,7 @@ def judge(lock: Lock, case: SpecCase | None = None) -> tuple[Finding, ...]:
 
 
 def flaws_of(lock: Lock, case: SpecCase) -> tuple[Finding, ...]:
-    """Return what can't be right in a lock. Later changes of the spec make a lock stale, not wrong."""
+    """Return the errors of a lock. Later changes of the spec make a lock stale, not wrong."""
     return judge(lock, case if case.is_of(lock) else None)
 
 
@@ -162,7 +162,7 @@ def _missing_builds(lock: Lock, targets: Iterable[LockedTarget], case: SpecCase)
 
 
 def judge_on_python(lock: Lock, target: LockedTarget, version: str) -> tuple[Finding, ...]:
-    """Return what would be wrong with a target of a sound lock on a Python that it wasn't solved for: by
+    """Return the flaws that a target of a sound lock would have on a Python that it wasn't solved for: by
     Requires-Python and markers, as far as the lock holds them."""
     inputs = target.inputs
     if not is_within(version, inputs.python, inputs.python_range):
@@ -172,7 +172,7 @@ def judge_on_python(lock: Lock, target: LockedTarget, version: str) -> tuple[Fin
 
 
 def judge_target(target: LockedTarget, shared: SpecInputs) -> tuple[Finding, ...]:
-    """Return what is wrong with one target's pins, by the inputs that it records."""
+    """Return the flaws of one target's pins, by the inputs that it records."""
     return tuple(_judge_each((target,), shared))
 
 

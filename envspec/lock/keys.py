@@ -1,4 +1,4 @@
-"""The keys of a lock's tables, with their types, and what their values look like."""
+"""The keys of a lock's tables, with the types and the forms of their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lock as frozen values: what `envspec.lock.read` gives and `envspec.lock.write` prints."""
+"""The lock as frozen values, which `envspec.lock.read` reads and `envspec.lock.write` prints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOCK_VERSION = 5
 
 
 class WheelVariant(Struct, frozen=True):
-    """The build of a variant wheel (PEP 817): the label that ends its file's name, and what the index said of it.
+    """The build of a variant wheel (PEP 817): the label that ends its file's name, and the index's data on it.
 
     properties  "namespace :: feature :: value", those of the namespace that the package puts first at the front
     priorities  the namespaces that any of the release's variants has, the most important first
@@ -91,7 +91,8 @@ class GitSource(Struct, frozen=True):
 
     @property
     def address(self) -> str:
-        """`URL@commit`, with `#subdirectory=` where it has one: what stands behind `git+` in a requirement."""
+        """Its address as it stands behind `git+` in a requirement: `URL@commit`, with `#subdirectory=` where it has
+        one."""
         folder = f"#subdirectory={self.subdirectory}" if self.subdirectory else ""
         return f"{self.url}@{self.commit}{folder}"
 
@@ -124,16 +125,16 @@ class Pin(RecordWithNotes, frozen=True, eq=False):
                   conda: the record's `depends`
     direct        the spec asks for it by name
     provides      conda only: PyPI names that this package installs (counted as present when pip is solved)
-    publisher     who the index says published it; None where it says nothing
-    built_with    sources only: the wheels that it is built with, by name; None for what isn't built, and for what is
-                  built against the lock's own packages
+    publisher     its publisher by the index; None where the index names none
+    built_with    sources only: the wheels that it is built with, by name; None for a package that isn't built, and for
+                  one that is built against the lock's own packages
     requires_python  pip only: its Requires-Python, where that may refuse this Python or a later one
                   (`envspec.packages.python_range.binding_range`); None in locks of schema 2
     overwrites    pip only: the packages installed before its wheel, some of whose files it overwrites with others; of
                   locks of schema 2 it isn't known
     code          pip only: the code for GPUs that the target loads of its wheel, as far as `lock` read it
                   (`envspec.rules.wheel_code.locked_code`)
-    solver        pip only: what its solution knows of it; a lock doesn't hold that
+    solver        pip only: the solver's view of it, which a lock doesn't hold
     """
 
     notes: ClassVar = frozenset({"solver"})
@@ -168,7 +169,7 @@ class Pin(RecordWithNotes, frozen=True, eq=False):
 
 
 class TargetInputs(RecordWithNotes, frozen=True, eq=False):
-    """The inputs of a target's solution: enough to say later *why* a lock is stale, field by field.
+    """The inputs of a target's solution: enough to name later the reasons why a lock is stale, field by field.
 
     All texts are normalised (`envspec.lock.inputs`), so equal meaning gives equal values.
 
@@ -179,14 +180,14 @@ class TargetInputs(RecordWithNotes, frozen=True, eq=False):
     addresses    of the indexes and flat pages that the spec names: name and address, without a login. One that isn't
                  there isn't known
     accept       the findings of the rules that the spec takes knowingly: code and reason
-    metadata     what the spec states of sources: of a package, the first that covers a version counts
-    inspect      whether wheels are read for what their METADATA leaves out
+    metadata     the spec's statements on sources: of a package, the first that covers a version counts
+    inspect      wheels are read for bounds that their METADATA lacks
     cpu          the oldest processors ("x86-64-v3"), None for any of the platform
-    python_range    what the spec asks of Python beside its minor version: "==3.12.4", ">=3.11,<3.13"
+    python_range    the spec's bound on Python beside its minor version: "==3.12.4", ">=3.11,<3.13"
     python_version  the version of the build that the target gets, chosen before all else; None where the machine brings
                     one of its own
-    newest_python   the newest release of the minor version, where no build is known and none comes with a base: what
-                    uv fetches then, and `install` judges what it gets
+    newest_python   the newest release of the minor version, where no build is known and none comes with a base: uv
+                    fetches that release then, and `install` judges the one that it gets
     """
 
     notes: ClassVar = frozenset({"python_version", "newest_python"})
@@ -237,7 +238,7 @@ class TargetInputs(RecordWithNotes, frozen=True, eq=False):
 
 
 class BaseInputs(Struct, frozen=True):
-    """`[base]` of a spec: what is there already.
+    """`[base]` of a spec: the environment below the lock.
 
     kind     "image", "sif", "prefix" or "module"; `place` is its name or path, as the spec has it
     replace  packages of the base that the lock may replace, each with the reason
@@ -255,7 +256,7 @@ class BaseInputs(Struct, frozen=True):
 class SpecInputs(Struct, frozen=True):
     """The inputs that all targets of a spec share.
 
-    base          what the lock comes on top of; None where it is a whole environment
+    base          the environment below the lock; None where the lock is a whole environment
     image_python  "base" where images use the base's own Python; None where they bring the lock's
     """
 
@@ -274,11 +275,11 @@ class SpecInputs(Struct, frozen=True):
 
 
 class LockedTarget(RecordWithNotes, frozen=True, eq=False):
-    """A target of a lock: its inputs, what the GPU facts say of it, and its pins, sorted by (kind, name).
+    """A target of a lock: its inputs, its values from the GPU facts, and its pins, sorted by (kind, name).
 
     provided  the packages of its base that stay, each with the version that requirements see
-              (`envspec.lock.inventory`), and what their `extras` require: of the inventory beside the lock, which the
-              lock's text doesn't hold
+              (`envspec.lock.inventory`); `extras` has the requirements of their extras. Both are from the inventory
+              beside the lock, not from the lock's text
     as_locked the architectures and the driver floor of the lock's text, where today's facts gave stricter ones
     """
 
@@ -323,8 +324,8 @@ class LockedTarget(RecordWithNotes, frozen=True, eq=False):
 
 class LockedImage(Struct, frozen=True):
     """An image that the recipes stand on: its name as the spec or a recipe writes it ("debian:bookworm-slim"), and the
-    digest ("sha256:…") of what a registry gave under that name: of the image index where there is one, so that it
-    holds for every platform.
+    digest ("sha256:…") of the registry's manifest of that name: of the image index where there is one, so that it holds
+    for every platform.
     """
 
     name: str
@@ -363,8 +364,8 @@ class LockedCorrection(Struct, frozen=True, order=True):
     """A bound from a wheel's own files that its METADATA leaves out, where it shaped the lock.
 
     package     its normalised name, in this `version`; `file` and `sha256` are the wheel that was read
-    constraint  PEP 508: whoever has the constraint's package beside it needs it so
-    reason      what was found in the wheel
+    constraint  PEP 508: a target with both packages must meet it
+    reason      the finding in the wheel
     """
 
     package: str
@@ -407,7 +408,8 @@ class Lock(RecordWithNotes, frozen=True, eq=False):
         return next((image for image in self.images if image.name == name), None)
 
     def python(self, target: LockedTarget) -> LockedPython | None:
-        """Return the build of Python that a target gets; None where conda brings it, or where none is locked."""
+        """Return the build of Python that a target gets; None where conda brings Python, or where no build is
+        locked."""
         if target.pin("python", "conda"):
             return None
         return next((build for build in self.pythons if build.platform == target.inputs.platform), None)
@@ -458,8 +460,8 @@ class Lock(RecordWithNotes, frozen=True, eq=False):
 
 
 class SoundLock(Lock, frozen=True, eq=False):
-    """A lock without an error. Only `judge.sound` makes one; what installs, exports or runs requires one. Its targets
-    have the stricter of what the lock and today's facts say. `doubts` are the warnings of the judgement."""
+    """A lock without an error. Only `judge.sound` makes one; commands that install, export or run require one. Its
+    targets have the stricter of what the lock and today's facts say. `doubts` are the warnings of the judgement."""
 
     notes: ClassVar = Lock.notes | {"doubts"}
 

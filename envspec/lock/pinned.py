@@ -22,7 +22,7 @@ _OF_TORCH = ("torch", "triton", "numpy")
 
 
 def pinned_versions(target: LockedTarget, read: Mapping[str, WheelBuild]) -> PinnedVersions:
-    """Give a target's pins with what was `read` in their wheels, by package."""
+    """Give a target's pins with the facts `read` in their wheels, by package."""
     provided = {name: version for name, version in target.provided if name in _OF_TORCH}
     pip = [pin for pin in target.pins if pin.kind == "pip"]
     files = {pin.name: pin.artifact for pin in pip if pin.artifact}
@@ -56,8 +56,8 @@ def published_code_in(pin: Pin, cuda: str) -> tuple[str, ...] | None:
 
 def judge_by_gpus(spec: Spec, target: Target, locked: LockedTarget) -> tuple[Finding, ...]:
     """Judge the pins of a locked target by the GPUs and the driver of `target`, which may differ from those that it was
-    locked for. As in `lock`, the table of wheels counts, and what `lock` read of other wheels. A target that has
-    another CUDA or platform now gets no findings."""
+    locked for. As in `lock`, the table of wheels counts, and the code that `lock` read in other wheels. A target that
+    has another CUDA or platform now gets no findings."""
     inputs = locked.inputs
     if inputs.cuda is None or (inputs.cuda, inputs.platform) != (target.cuda, target.platform):
         return ()
@@ -69,8 +69,8 @@ def judge_by_gpus(spec: Spec, target: Target, locked: LockedTarget) -> tuple[Fin
 
 
 def warnings_of(spec: Spec, lock: Lock) -> tuple[Finding, ...]:
-    """Judge the pins of a sound lock by the GPUs of their own targets. What `lock` would refuse by today's facts is a
-    warning too: it was none when the lock was made."""
+    """Judge the pins of a sound lock by the GPUs of their own targets. An error by today's facts is a warning here: it
+    was none when the lock was made."""
     warnings = (
         replace(finding, severity="warning", targets=(target.name,))
         for target in spec.targets

@@ -1,4 +1,4 @@
-"""Text to lock. Strict: what `envspec.lock.write` wouldn't print is refused, never repaired."""
+"""The reading of a lock's text. Strict: a text that `envspec.lock.write` wouldn't print is refused, never repaired."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def loads(text: str, path: str) -> Lock:
     """Parse a lock's text; `path` is only for messages.
 
     For every text that this accepts, `dumps(loads(text)) == text`. Raises NewerLock, OlderLock, LockError for a merge
-    conflict, or what isn't allowed, LockLayout for what can be read but isn't written so.
+    conflict or a text that isn't a valid lock, LockLayout for a valid one in another layout.
     """
     lock = read_for_display(text, path)
     written = dumps(lock)

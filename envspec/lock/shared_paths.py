@@ -40,8 +40,8 @@ def in_install_order(target: LockedTarget) -> tuple[Pin, ...]:
 
 @lru_cache(maxsize=64)
 def pip_order(target: LockedTarget) -> tuple[str, ...]:
-    """Name the pip packages of a target in the order in which pip installs them: what others require first, of equals
-    the last name first (`Resolver.get_installation_order` of pip 26.3, which promises no order within a cycle)."""
+    """Name the pip packages of a target in pip's order of installation: dependencies first, of equals the last name
+    first (`Resolver.get_installation_order` of pip 26.3, which promises no order within a cycle)."""
     children = _edges(target)
     parents: dict[_Node, list[_Node]] = {}
     for node, below in children.items():
@@ -137,8 +137,8 @@ def overwrites(shared: Iterable[SharedPath]) -> dict[str, set[str]]:
 
 
 def waves(names: Sequence[str], under: Mapping[str, Collection[str]]) -> list[list[str]]:
-    """Part packages, in the order of installation, into those that may be installed side by side: a package that
-    overwrites another's file comes in a later part. `under` gives, for each package, those that it overwrites."""
+    """Split packages, in the order of installation, into groups that may be installed side by side: a package that
+    overwrites another's file comes in a later group. `under` gives, for each package, those that it overwrites."""
     level: dict[str, int] = {}
     for name in names:
         level[name] = max((level[other] + 1 for other in under.get(name, ()) if other in level), default=0)

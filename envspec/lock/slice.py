@@ -1,7 +1,7 @@
 """The slice of a lock for one target, which an image or an environment carries, and its digest.
 
 A slice is the document that `envspec.lock.write` makes of that target alone, as values: other targets, and the images
-that recipes stand on, are no part of it. So what moves elsewhere in the lock leaves the slice as it is.
+that recipes stand on, are no part of it. So changes elsewhere in the lock leave the slice as it is.
 """
 
 from __future__ import annotations

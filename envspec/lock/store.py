@@ -1,8 +1,8 @@
 """A spec's lock on disk: `locks/<name>/`, with `envspec.lock` and the files rendered from it.
 
-The lock is the truth and the rendered files are functions of it. The lock is replaced first, then they, and what isn't
-needed goes last: a killed writer leaves at most older rendered files, which `envspec check` lists and the next writer
-renders again. envspec takes no instructions from files in the folder.
+The lock is the truth and the rendered files are functions of it. A writer replaces the lock first, then the rendered
+files, and removes unneeded ones last: a killed writer leaves at most older rendered files, which `envspec check` lists
+and the next writer renders again. envspec takes no instructions from files in the folder.
 
 Why it is so: docs/design/11-lock-files.md.
 """
@@ -116,8 +116,7 @@ class LockFolder:
             return new
 
     def holds(self, lock: Lock) -> bool:
-        """Return whether the lock's text on disk is what would be written. Raises NotPlain,
-        StorageError."""
+        """Return whether the lock's text on disk is the one that would be written. Raises NotPlain, StorageError."""
 
         with self._open() as folder:
             return folder is not None and _lock_in(folder) == dumps(lock).encode()
@@ -176,7 +175,7 @@ class LockFolder:
     def exclusive(self, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
         """Keep other writers out of this folder for a block, such as a whole run of `envspec lock`.
 
-        Sweeps what a killed writer left. Raises NotPlain, StorageError.
+        Removes the leftovers of a killed writer. Raises NotPlain, StorageError.
         """
         if self._held:
             yield

@@ -23,7 +23,7 @@ def properties_of(variant: WheelVariant) -> tuple[Property, ...]:
 
 
 def is_for_cpu(variant: WheelVariant) -> bool:
-    """Return whether a variant has nothing for GPUs, in a release whose other variants have."""
+    """Return whether a variant has no code for GPUs, in a release with variants that have some."""
     return NVIDIA in variant.priorities and not any(prop.namespace == NVIDIA for prop in properties_of(variant))
 
 
@@ -40,8 +40,7 @@ def cuda_of(variant: WheelVariant) -> str | None:
 
 
 def built_version(pin: Pin) -> str:
-    """Give a pin's version as that of a classic build, whose local part says what a variant's label does: `+cu130`,
-    `+cpu`."""
+    """Give a pin's version as that of a classic build, with a variant's label as its local part: `+cu130`, `+cpu`."""
     variant = pin.artifact.variant if pin.artifact else None
     if variant is None or "+" in pin.version:
         return pin.version

@@ -70,7 +70,7 @@ def dumps(lock: Lock) -> str:
 
 
 def digest(lock: Lock) -> str:
-    """Return `sha256:` and the digest of the lock's text: what `sha256sum envspec.lock` says of the file."""
+    """Return `sha256:` and the digest of the lock's text, as `sha256sum envspec.lock` prints it."""
     return digest_of(dumps(lock).encode())
 
 

@@ -35,7 +35,7 @@ def _ask(host: str) -> tuple[str, ...]:
 
 
 class HostNames(Struct):
-    """Addresses by host's name. Who asks for a name that is being looked up waits for that answer, or shares its error.
+    """Addresses by host's name. Callers who ask for the same name at once share one look-up, or its error.
 
     ask    gives a host's addresses, in the order in which they are to be tried; raises what getaddrinfo raises
     clock  seconds

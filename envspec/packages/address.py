@@ -37,7 +37,7 @@ class Address(RecordWithNotes, frozen=True, eq=False):
 
     port      None for the scheme's own
     path      of a repository without `.git` and a slash at its end
-    git       whether it is a repository: `git+` stood before it
+    git       it is a repository's address: `git+` stood before it
     revision  of a repository: what stands behind its `@`, None for its default branch
     folder    `#subdirectory=`, relative and without `..`: below the top of what is there
     sha256    `#sha256=`, in small letters: says what is there and not where it is

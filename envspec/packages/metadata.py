@@ -72,7 +72,7 @@ def parse_metadata(text: str) -> Metadata:
 
 
 def metadata_of(stated: StatedMetadata, version: str) -> Metadata:
-    """Give what a spec states of a release as its metadata."""
+    """Make a release's metadata from a spec's statement."""
     return Metadata(stated.name, version, stated.dependencies, stated.extras)
 
 

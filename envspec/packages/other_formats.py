@@ -150,8 +150,8 @@ def without_options(line: str) -> str:
 
 
 def editable_requirement(what: str) -> str:
-    """Return what follows `-e` in PEP 508's form, or nothing for a folder. Raises ValueError for a URL that names no
-    package."""
+    """Return the requirement after `-e` in PEP 508's form, or nothing for a folder. Raises ValueError for a URL that
+    names no package."""
     if what[:1] in ("'", '"') and what.endswith(what[0]):
         what = what[1:-1]
     url, semicolon, marker = what.partition(" ;")

@@ -47,5 +47,5 @@ class StatedMetadata(Struct, frozen=True):
 
 
 def find_metadata(stated: Iterable[StatedMetadata], name: str, version: str) -> StatedMetadata | None:
-    """Find what a spec states of a source, by normalised name: the first entry that covers the version."""
+    """Find a spec's statement on a source, by normalised name: the first entry that covers the version."""
     return next((metadata for metadata in stated if metadata.name == name and metadata.covers(version)), None)

@@ -97,7 +97,9 @@ def supported_values(
 
 
 def of_namespace(namespace: str, machine: TargetMachine, features: Iterable[str] = ()) -> Values:
-    """List what a machine supports of a namespace whose rules are known, whatever a release says of its provider."""
+    """List the features of a namespace with the values that a machine supports. Rules built in here decide, whatever
+    provider a release names; a namespace without such rules has none. `features` are those to answer for where the
+    namespace has one for each package (ABI)."""
     if namespace == NVIDIA:
         return _nvidia(machine)
     if namespace == X86_64:

@@ -24,7 +24,7 @@ OF_GPUS = frozenset({"compiles", "trained"})
 
 
 def phrase(rung: str) -> str:
-    """Say a rung in words."""
+    """Describe a rung in words."""
     return WORDS.get(rung, rung)
 
 

@@ -1,1 +1,1 @@
-"""A target to pins: `pip/` with uv, `conda/` with rattler, `torch_index/` from the facts."""
+"""Resolution of a target to pins: `pip/` with uv, `conda/` with rattler, `torch_index/` from the facts."""

@@ -35,7 +35,7 @@ class Annotation(Struct, frozen=True):
     """A finding at a line of a lock, or of another `file`, whose path is from the root of the repository.
 
     title   the subject of the finding
-    detail  what tells it from another one with its code and title
+    detail  the mark by which it differs from another finding with its code and title
     """
 
     finding: Finding

@@ -1,4 +1,4 @@
-"""Newer releases of a lock's packages, the bounds that hold each back, and how far a target's torch gets."""
+"""Newer releases of a lock's packages, the bounds that hold each back, and the last torch that a target gets."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class BetterVariant(Struct, frozen=True):
 def better_variants(
     targets: Iterable[LockedTarget], offered: Callable[[Pin, TargetMachine], str | None]
 ) -> tuple[BetterVariant, ...]:
-    """Find the pins with a better variant. `offered` gives the label that a machine would get of a pin's release today,
-    None where that isn't known. Raises what it raises."""
+    """Find the pins with a better variant. `offered` gives the label of a pin's release that a machine would get today,
+    None where that isn't known. Raises what `offered` raises."""
     targets_by_variant: dict[BetterVariant, list[str]] = {}
     for target in targets:
         for pin in target.pins:
@@ -75,9 +75,9 @@ Kind = Literal["bound", "policy", "cap", "requirement", "target", "unknown"]
 class Hold(Struct, frozen=True):
     """The reason why a newer release isn't locked.
 
-    `kind` says what it is: the spec's `exclude-newer`, the site's policy, a constraint or override of the spec, a
-    requirement of the spec or of a package, or the target's Python, platform or CUDA. `by` is the package that asks,
-    None for the spec; `requirement` is what it asks for. `path` names the packages that lead from the spec to it.
+    `kind` names it: the spec's `exclude-newer`, the site's policy, a constraint or override of the spec, a requirement
+    of the spec or of a package, or the target's Python, platform or CUDA. `by` is the package that asks, None for the
+    spec; `requirement` is its requirement. `path` names the packages that lead from the spec to it.
     """
 
     kind: Kind
@@ -99,7 +99,7 @@ class Newer(Struct, frozen=True):
     within    the newest release that the spec's `exclude-newer`, and the site's policy, admit
     newest    the newest of all, and the day of its first file (`uploaded`)
     upgrade   the version that an upgrade of all packages takes
-    holds     the one thing that keeps an upgrade from `within`, or `within` from `newest`; none where nothing does
+    holds     the single bound that keeps an upgrade from `within`, or `within` from `newest`; empty without one
     """
 
     name: str
@@ -115,7 +115,8 @@ class Newer(Struct, frozen=True):
 
 
 class VersionOf(Struct, frozen=True):
-    """A release that some targets have, and what keeps these from the newest one of the lock; None for that."""
+    """A release that some targets have, and the bound that keeps these from the newest one of the lock; None for the
+    newest itself."""
 
     version: str
     targets: tuple[str, ...]
@@ -130,9 +131,9 @@ class Differing(Struct, frozen=True):
 
 
 class Sides(Struct, frozen=True):
-    """A lock, and what an upgrade of all its packages makes of it: what holds a release back holds it there, and isn't
-    a consequence of the old pins. `bounds` are the packages that `exclude-newer` itself doesn't hold for, `site` is the
-    site's bound."""
+    """A lock, and the lock after an upgrade of all its packages: a bound that holds a release back there isn't a
+    consequence of the old pins. `bounds` are the packages that are exempt from `exclude-newer`, `site` is the site's
+    bound."""
 
     lock: Lock
     upgraded: Lock
@@ -140,7 +141,7 @@ class Sides(Struct, frozen=True):
     site: NotAfter | None = None
 
     def bound(self, name: str) -> tuple[Kind, str | None]:
-        """The moment that nothing newer of a package is taken than, and whose it is."""
+        """Give the bound in time on a package's releases: its kind (whose it is), and its moment, None without one."""
         own = self.bounds.get(name, self.upgraded.inputs.exclude_newer)
         if self.site is None or name in self.site.exempt or (own is not None and own <= self.site.moment):
             return "bound", own
@@ -162,7 +163,8 @@ def find_newer(sides: Sides, targets: Iterable[LockedTarget], releases: Releases
 
 
 def find_differing(sides: Sides, targets: Sequence[LockedTarget], releases: ReleasesOf) -> tuple[Differing, ...]:
-    """Find the packages that the spec asks for by name and of which targets have different releases, and why."""
+    """Find the packages that the spec asks for by name and of which targets have different releases, with the
+    reasons."""
     groups_by_name: dict[str, dict[Version, list[LockedTarget]]] = {}
     for target in targets:
         for pin in target.pins:
@@ -340,8 +342,8 @@ def _unfit(lock: Lock, target: LockedTarget, pin: Pin, release: Release) -> Iter
 
 
 def held_findings(spec: Spec, newer: Iterable[Newer], names: Collection[str]) -> Iterator[Finding]:
-    """Report what holds packages of these names back, with the newest release and what lets it through; and those that
-    are locked in their newest release."""
+    """Report the bounds that hold packages of these names back, with the newest release and the change that admits it;
+    and the packages that are locked in their newest release."""
     held = set()
     for package in newer:
         held.add(package.name)
@@ -400,7 +402,7 @@ def offered_variant(resolver: PipResolver, failed: dict[str, str], pin: Pin, mac
 
 
 class TargetHorizon(Struct, frozen=True):
-    """The last torch that a target gets, and what leads further. `channel` is "pip" or "conda"."""
+    """The last torch that a target gets, and the changes that lead further. `channel` is "pip" or "conda"."""
 
     target: str
     locked: str

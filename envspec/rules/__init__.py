@@ -1,4 +1,4 @@
-"""The rules: what can't work in a target, why, and the nearest change that works.
+"""The rules: faults of a target, their causes, and the nearest change that works.
 
 Rules are pure: a spec and a target go in, a verdict comes out, and the fact tables decide. A rule resolves and fetches
 nothing.

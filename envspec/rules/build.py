@@ -79,7 +79,7 @@ def compiles_ptx(case: Case, cuda: str | None) -> bool:
 
 def compiler(version: str, case: Case, build: CandidateBuild | None = None) -> Iterator[Finding]:
     """Judge triton, with which torch.compile compiles kernels: its wheels have a ptxas of their own. Without a `build`
-    of torch it is there for itself, and a GPU that it doesn't compile for has nothing."""
+    of torch, triton is the only source of kernels, so an unsupported GPU has none."""
     known = triton.release(version) if case.platform.startswith("linux") else None
     user = "torch.compile" if build else f"triton {version}"
     if known is None and triton.is_newer(version) and case.capabilities:

@@ -136,7 +136,7 @@ def apply_acceptances(findings: Iterable[Finding], accept: Mapping[str, str]) ->
 
 
 def reason_for(code: str, package: str | None, accept: Mapping[str, str]) -> str | None:
-    """Give the reason for which a finding is accepted: of this package, or whatever it is about. None if it isn't."""
+    """Give the reason for which the spec accepts a finding, of this package or of any. None if it doesn't."""
     own = accept.get(acceptance_key(code, package)) if package else None
     return accept.get(code) if own is None else own
 

@@ -14,7 +14,7 @@ from envspec.rules.wanted import FamilyRequirement
 def findings(
     companion: FamilyRequirement, torch: FamilyRequirement | None, versions: Sequence[str], works: Callable[[str], bool]
 ) -> Iterator[Finding]:
-    """Find what is wrong between a companion and the torch releases that the target admits. `works` says whether a
+    """Find the conflicts between a companion and the torch releases that the target admits. `works` returns whether a
     release of torch has a build that works on the target: no other is proposed."""
     known = _known_versions(companion.name)
     matching = [version for version in known if companion.admits(version)]

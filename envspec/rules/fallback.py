@@ -16,7 +16,7 @@ _CPU = Way(cpu=True)
 
 
 def problems(case: Case, names: tuple[str, ...], requirement: FamilyRequirement | None) -> Iterator[Finding]:
-    """`names` are the GPUs as the spec writes them."""
+    """Find values of a target that lead to a CPU build. `names` are the GPUs as the spec writes them."""
     if case.platform.startswith("osx") and case.cuda:
         message = f"there is no CUDA on {case.platform}: torch has only CPU and Metal builds there"
         yield Finding("error", "no-cuda-platform", message, key="cuda", ways=(_CPU,))

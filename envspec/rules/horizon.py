@@ -25,8 +25,7 @@ Channel = Literal["pip", "conda"]
 class Advance(Struct, frozen=True):
     """A newer torch that the target gets by changing something else.
 
-    driver   the least driver that it asks of the machine, a version, "R570" or "JetPack 7.2"; None where the machine's
-             will do
+    driver   the oldest driver that it needs, a version, "R570" or "JetPack 7.2"; None where the machine's will do
     cuda     the CUDA to change to, None where the target's stays
     dropped  the GPUs (by name) that it doesn't run on
     python   the nearest Python with a wheel, None where the spec's has one
@@ -50,7 +49,7 @@ class Horizon(Struct, frozen=True):
     """last    the newest torch that works as the target is; None where none does
     reasons    why the release after it doesn't; empty where `last` is the newest that is known
     newest     the newest torch in the table
-    moves      what leads further, each to the newest torch that it gives, the cheapest first
+    moves      the changes that lead further, each to the newest torch that it gives, the cheapest first
     """
 
     last: str | None

@@ -34,7 +34,7 @@ from envspec.spec.model import Spec, Target
 class Verdict(Struct, frozen=True):
     """The rules' answer on one target.
 
-    findings     everything that the facts say against the target, errors first; empty if it can be locked as it stands
+    findings     the target's faults by the facts, errors first; empty if it can be locked as it stands
     requirement  the torch that the target asks for, by name or through torchvision alone; None without one
     feasible     the known torch releases that the target admits and that work on it, newest first
     narrowed     the newest release with a build for the target isn't in `feasible`: the resolver needs that list
@@ -293,7 +293,7 @@ class _Request(Struct, frozen=True):
     family: tuple[FamilyRequirement, ...]
 
     def problems(self, *, machine_alone: bool = False) -> list[Finding]:
-        """List what speaks against the target's machine and, unless that counts alone, against torch on it."""
+        """List the faults of the target's machine and, unless only the machine is judged, of torch on it."""
         requirement, versions = _torch(self.torch, self.family)
         choice = _choice(requirement, versions, self.case)
         findings = machine_rules.problems(self.case)
@@ -308,7 +308,7 @@ class _Request(Struct, frozen=True):
 
     @property
     def errors(self) -> frozenset[str]:
-        """The codes of all that the facts refuse."""
+        """The codes of all errors by the facts."""
         requirement, versions = _torch(self.torch, self.family)
         findings = [ease(finding, requirement, self.case) if requirement else finding for finding in self.problems()]
         for companion in self.family:

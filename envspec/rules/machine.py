@@ -25,14 +25,14 @@ SERVERS_TOO = 13
 
 
 def problems(case: Case) -> list[Finding]:
-    """Find what is wrong between a target's chip, CUDA, driver and GPUs, torch aside."""
+    """Find the conflicts between a target's chip, CUDA, driver and GPUs, torch aside."""
     if older_than_tables(case):
         return [*chip_problems(case)]
     return [*chip_problems(case), *toolkit_problems(case), *driver_problems(case)]
 
 
 def driver_problems(case: Case) -> Iterator[Finding]:
-    """Find what is wrong with a target's driver; without one, only what is wrong with its `cuda-compat`."""
+    """Find the faults of a target's driver; without one, only those of its `cuda-compat`."""
     if case.cuda_compat:
         yield from _against_compat(case)
     if case.driver is None:
@@ -250,7 +250,7 @@ JetPack 5.1.2 has CUDA 11.4 and Xavier, and that of 6.0 no Xavier; threedots.ovh
 
 
 def instead(case: Case) -> str:
-    """Advise on a Jetson that has no build of PyTorch's own."""
+    """Advise on a Jetson for which PyTorch has no build of its own."""
     advice = "if NVIDIA's index has PyTorch's wheels for its JetPack, name it in [pip] indexes, and torch in sources"
     last = min(
         (_LAST_CUDA[capability] for capability in case.capabilities if capability in _LAST_CUDA),
@@ -270,8 +270,8 @@ def is_before_servers(case: Case) -> bool:
 
 
 def older_than_tables(case: Case) -> str | None:
-    """Give the compute capability of a Jetson whose last JetPack has a CUDA of before the tables: envspec locks nothing
-    that it runs but for its CPU."""
+    """Give the compute capability of a Jetson whose last JetPack has a CUDA older than the tables: envspec can lock
+    only CPU builds for it."""
     return next(
         (
             capability
@@ -287,7 +287,7 @@ _NAMED = 2
 
 
 def chip_problems(case: Case) -> Iterator[Finding]:
-    """Find what is wrong between a target's platform and the CPUs that its GPUs share a chip or a board with, and
+    """Find the conflicts between a target's platform and the CPUs that its GPUs share a chip or a board with, and
     between its CUDA and its Jetsons, torch aside."""
     if case.cuda is None:
         return
@@ -318,8 +318,8 @@ def chip_problems(case: Case) -> Iterator[Finding]:
 
 
 def for_servers(case: Case, wheels: Sequence[str]) -> Iterator[Finding]:
-    """Find what is wrong with wheels that are made for CUDA on Arm servers, by name and version: up to CUDA 12, those
-    don't run on a Jetson."""
+    """Find the wheels for CUDA on Arm servers that a target's Jetsons can't run, by name and version: before CUDA 13,
+    they run none of these."""
     modules = [gpu for gpu in case.gpus if gpu.integrated]
     if not wheels or not is_before_servers(case) or case.platform != "linux-aarch64":
         return
@@ -337,7 +337,7 @@ def for_servers(case: Case, wheels: Sequence[str]) -> Iterator[Finding]:
 
 
 def toolkit_problems(case: Case) -> Iterator[Finding]:
-    """Find what is wrong between a target's CUDA and its GPUs, torch aside."""
+    """Find the conflicts between a target's CUDA and its GPUs, torch aside."""
     if case.cuda is None:
         return
     toolkit = toolkits.toolkit(case.cuda)

@@ -23,7 +23,7 @@ def alternatives(
     """Find the smallest changes after which a build works. Each changes one thing, or torch and CUDA where both must.
 
     `versions` are the releases that `requirement` admits. If there are none, changes stay near those of its specifier.
-    `family` are the companions of the spec: a release of torch that none of them is made for is no way.
+    `family` are the companions of the spec: a release of torch that none of them is made for isn't proposed.
     """
     changes = [
         *_another_torch(requirement, versions, case, family),

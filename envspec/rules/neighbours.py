@@ -33,7 +33,7 @@ ReleaseWheels = Callable[[str], Iterable[tuple[str, str]]]
 
 
 def no_releases(name: str) -> Iterable[tuple[str, str]]:
-    """Give no releases: those of an index aren't known."""
+    """Give no releases, in place of an unknown index's."""
     return ()
 
 
@@ -100,7 +100,7 @@ def problems(
     releases: ReleaseWheels = no_releases,
 ) -> Iterator[Finding]:
     """Find the wheels that were compiled for another torch, CUDA or maker's GPUs than the pins have: by label, by the
-    facts, or by what was `read` in them.
+    facts, or by the code `read` in them.
 
     `builds` has the build strings of conda's packages, which are made for each other.
     """

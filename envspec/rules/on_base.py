@@ -1,5 +1,5 @@
-"""The rules for a base, a vendor's image or a centre's prefix: whether its Python, C library, CUDA and torch are what a
-target asks for. An inventory that doesn't say is told, and passes nothing."""
+"""The rules for a base, a vendor's image or a centre's prefix: whether its Python, C library, CUDA and torch meet a
+target's demands. A gap in the inventory is a finding, and passes nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ARCHITECTURES = "TORCH_CUDA_ARCH_LIST"
 
 
 class KnownBase(Struct, frozen=True):
-    """A base as far as its inventory says it.
+    """The facts of a base's inventory.
 
     python         "3.12", or with the patch release
     torch          the version of its torch; None where it has none, or where that is replaced
@@ -38,7 +38,7 @@ class KnownBase(Struct, frozen=True):
 
 
 def problems(case: Case, python_range: str | None, base: KnownBase) -> Iterator[Finding]:
-    """Find what speaks against a target on its base."""
+    """Find the conflicts between a target and its base."""
     python = base.python
     exact = python.count(".") > 1
     if not f"{python}.".startswith(f"{case.python}.") or (
@@ -70,8 +70,8 @@ def problems(case: Case, python_range: str | None, base: KnownBase) -> Iterator[
 
 
 def other_images(case: Case, python_range: str | None, own: str | None, lines: Iterable[str]) -> str | None:
-    """Name the other images of NVIDIA that a target fits on, where its base's torch, `own`, is NVIDIA's: as far as the
-    tables say it, which is all but GPUs and what else lies there. `lines` are what it asks for."""
+    """Name the other images of NVIDIA that a target fits on, where its base's torch, `own`, is NVIDIA's: by the tables,
+    which don't cover GPUs and an image's other packages. `lines` are the target's requirements."""
     if ".nv" not in (own or ""):
         return None
     specifiers = [published_requirement(line).specifier for line in lines if requirement_name(line) == "torch"]

@@ -97,7 +97,7 @@ class PinnedVersions(Struct, frozen=True):
     builds         the build strings of conda packages
     needs          the Requires-Dist lines of each wheel
     origins        the index and the file of each; without one, a pin counts as PyPI's wheel
-    read           what was read in some wheels
+    read           the code and libraries read in some wheels
     architectures  the compute capabilities of a variant's machine code and PTX
     order          pip's packages in the order of installation
     releases       gives the releases of a package on its index, each with the wheel that the target takes of it
@@ -116,8 +116,8 @@ class PinnedVersions(Struct, frozen=True):
 def judge_pins(
     spec: Spec, target: Target, pinned: PinnedVersions, *, by_gpus_alone: bool = False
 ) -> tuple[Finding, ...]:
-    """Judge exact pins by the facts. `judge` decides what depends on the target alone (its driver, its CUDA against its
-    GPUs), and `envspec.facts.corrections` knows wrong metadata. With `by_gpus_alone` only by the target's GPUs."""
+    """Judge exact pins by the facts. `judge` decides on the target alone (its driver, its CUDA against its GPUs), and
+    `envspec.facts.corrections` knows wrong metadata. With `by_gpus_alone`, only the target's GPUs count."""
     case = case_of(spec, target)
     requirement = torch_of(spec, target)
     pins, builds, origins, read = pinned.versions, pinned.builds, pinned.origins, pinned.read
@@ -169,7 +169,7 @@ def _old_drivers(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def judge_build(case: Case, name: str, versions: Mapping[str, str], build: WheelBuild) -> Iterator[Finding]:
-    """Judge what was built from source by what came out. `versions` are the target's, with the built package's own."""
+    """Judge a package built from source by its wheel. `versions` are the target's, with the built package's own."""
     origin, read = neighbours.Origin("", ""), {name: build}
     if name == "torch":
         yield from _torch(case, versions, ((), ()), build, origin)
@@ -570,11 +570,11 @@ def framework_problems(
 ) -> Iterator[Finding]:
     """Find the frameworks of a CUDA target that would compute on the CPU, and the pins made for another vendor's GPUs.
 
-    One that the spec asks for (in `requirements`) is an error where nothing else of the target has
-    CUDA either, and a warning beside torch or another framework, where it often serves another purpose: kohya-ss has
-    tensorflow for tensorboard alone. One that another package brings is a note, and so is one that the spec asks for as
-    a CPU build (`jax[cpu]`, `tensorflow-cpu`). `own` names the builds that aren't PyPI's: they say what they are. What
-    was `read` tells the wheels that are for CPUs on this platform alone, as tensorflow's for aarch64 is.
+    One that the spec asks for (in `requirements`) is an error where nothing else of the target has CUDA either, and a
+    warning beside torch or another framework, where it often serves another purpose: kohya-ss has tensorflow for
+    tensorboard alone. One that another package brings is a note, and so is one that the spec asks for as a CPU build
+    (`jax[cpu]`, `tensorflow-cpu`). `own` names the builds that aren't PyPI's: their own labels count. `read` shows the
+    wheels that are for CPUs on this platform alone, as tensorflow's for aarch64 is.
     """
     if case.cuda is None:
         return

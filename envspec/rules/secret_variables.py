@@ -1,4 +1,4 @@
-"""Variables of a spec's images that hold a secret: whoever has the image, or a recipe of it, reads them."""
+"""Variables of a spec's images that hold a secret: every user of the image, or of a recipe for it, can read them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def secret_variables(spec: Spec) -> Iterator[Finding]:
 
 
 def refuse_secret_variables(spec: Spec, targets: Iterable[str]) -> None:
-    """Raise InputError for those that the spec doesn't accept for one of these targets: no recipe and no image is made
-    with them."""
+    """Raise InputError for secret variables that the spec doesn't accept for one of these targets: no recipe and no
+    image is made with them."""
     findings = tuple(secret_variables(spec))
     judged = (finding for name in targets for finding in apply_acceptances(findings, spec.terms_of(name).accept))
     errors = [

@@ -35,9 +35,9 @@ _LISTED = 3
 
 
 class WheelBuild(Struct, frozen=True):
-    """The readings of a wheel. None is what wasn't asked. `paths` are those of its files that another package of the
-    target has too, each with what tells its content; `unread` says why they aren't known. `by_content` says that
-    neither the wheel's name nor its METADATA speaks of GPUs: it may well do without."""
+    """The readings of a wheel; None for a part that wasn't asked for. `paths` are those of its files that another
+    package of the target has too, each with a mark of its content; `unread` is the reason why they aren't known.
+    `by_content`: neither the wheel's name nor its METADATA speaks of GPUs, so it may well do without."""
 
     notes: BuildNotes | None = None
     code: DeviceCode | None = None
@@ -64,8 +64,8 @@ class WheelBuild(Struct, frozen=True):
         return all(any(_runs(library, capability, self) for library in libraries) for capability in capabilities)
 
     def is_undecided(self, capabilities: Collection[str], major: str) -> bool:
-        """Return whether the part of it that was read holds no machine code for one of these capabilities, of a wheel
-        that is for GPUs by its name, by its METADATA or by what that part has."""
+        """Return whether the part read so far of a wheel for GPUs has no machine code for one of these capabilities. A
+        wheel is for GPUs by its name, its METADATA or the content of that part."""
         if self.code is None or self.code.complete or (self.by_content and not self.code.libraries):
             return False
         libraries = _loadable_libraries(self.code, major)
@@ -88,8 +88,8 @@ _LOADED = re.compile(r"\.py$|\.so(?:\.\d+)*$")
 
 
 def not_beside(name: str, other: str, read: Mapping[str, WheelBuild]) -> str | None:
-    """Give the reason why a library can't stand in a target of its counterpart's CUDA: both install a path that
-    programs load. None where it can, or where a wheel wasn't read."""
+    """Give the reason why a library can't be in a target with its counterpart for another CUDA: both install a path
+    that programs load. None where it can, or where a wheel wasn't read."""
     paths = (read[name].paths if name in read else None) or ()
     other_paths = set((read[other].paths if other in read else None) or ())
     shared = next((path for path in paths if path in other_paths and _LOADED.search(path)), None)
@@ -97,7 +97,7 @@ def not_beside(name: str, other: str, read: Mapping[str, WheelBuild]) -> str | N
 
 
 def of_torch(version: str, build: WheelBuild, triton: str | None) -> CandidateBuild | None:
-    """Make the build of a torch that no table knows of what its wheel says. None where it says too little."""
+    """Describe the build of a torch that no table has, by its wheel's content. None where that says too little."""
     library = next(iter(build.code.libraries), None) if build.code else None
     if library is None or build.cuda is None:
         return None
@@ -119,8 +119,8 @@ def torch_notice(version: str, build: CandidateBuild) -> Finding:
 def problems(
     case: Case, pins: Mapping[str, str], read: Mapping[str, WheelBuild], own: Collection[str] = ()
 ) -> Iterator[Finding]:
-    """Find the wheels without code for a GPU of the target, torch aside: what is missing where all was read, and what
-    may be missing where not. `own` names the builds that aren't PyPI's."""
+    """Find the wheels without code for a GPU of the target, torch aside: missing code where all of a wheel was read,
+    possibly missing code where a part was. `own` names the builds that aren't PyPI's."""
     major = case.cuda.partition(".")[0] if case.cuda else None
     for name, version in sorted(pins.items()):
         build = read.get(name)
@@ -375,8 +375,8 @@ _AS_LISTED = "listed"
 
 def locked_code(build: WheelBuild, cuda: str) -> tuple[str, ...]:
     """Give the code of a wheel in a target of this CUDA as texts: "cuda_12.8" (or the major alone) that compiled it,
-    where that is one, "sm_90" for machine code, "compute_90" for PTX, "listed" where its maker wrote the architectures
-    down, and "rest-unread" of one that was read in part. Empty for a wheel without code."""
+    where that is one, "sm_90" for machine code, "compute_90" for PTX, "listed" where its maker listed the
+    architectures, and "rest-unread" of one that was read in part. Empty for a wheel without code."""
     libraries = _loadable_libraries(build.code, cuda.partition(".")[0]) if build.code else []
     if build.code is None or not libraries:
         return ()
@@ -396,7 +396,7 @@ def locked_code(build: WheelBuild, cuda: str) -> tuple[str, ...]:
 
 
 def build_of(code: Collection[str]) -> WheelBuild:
-    """Give the build that texts of `locked_code` tell."""
+    """Read a build back from the texts of `locked_code`."""
     values: dict[str, list[str]] = {kind: [] for kind in KINDS_OF_CODE}
     for text in code:
         kind, _, value = text.partition("_")
@@ -414,8 +414,8 @@ def _capability(number: str) -> str:
 
 
 def of_sources(case: Case, pins: Mapping[str, str], read: Mapping[str, WheelBuild]) -> Iterator[Finding]:
-    """Find the packages built from source whose makers wrote no kernels for a GPU of the target, whatever the build is
-    asked for. What was read in a wheel says it better."""
+    """Find the packages built from source whose makers wrote no kernels for a GPU of the target, whatever architectures
+    the build is asked for. Code read in a wheel counts before this."""
     for name, version in sorted(pins.items()):
         least = None if case.cuda is None or (name in read and read[name].code) else least_capability(name, version)
         for capability in case.capabilities if least else ():
@@ -445,8 +445,8 @@ def conda_owner(name: str) -> str:
 def overlap_problems(
     order: Sequence[str], read: Mapping[str, WheelBuild], conda: Collection[str] = ()
 ) -> Iterator[Finding]:
-    """Find what wheels overwrite of each other and of conda's packages, as far as these were read; of one that wasn't,
-    its name has to do. `order` is that of installation; `conda` names conda's packages, which come before."""
+    """Find the files that wheels overwrite of each other and of conda's packages, as far as these were read; an unread
+    package counts by its name. `order` is that of installation; `conda` names conda's packages, which come before."""
     first = {name: conda_owner(name) for name in sorted(conda)}
     for name in sorted(name for name in {*order} & {*conda} if (read.get(first[name]) or WheelBuild()).paths is None):
         message = f"{name} is from conda and from pip: of a path that both have, as of a program {name}, pip's stays"

@@ -119,8 +119,10 @@ def registry_of(name: str, *, offline: bool = False, writes: bool = False) -> Re
 
 @contextmanager
 def open_base(plan: Plan, given: str | None, on_bytes: OnBytes, *, offline: bool) -> Iterator[BaseSource]:
-    """Open the base of a target's image until the block ends; `on_bytes` is told of what is fetched. Raises InputError,
-    IndexFailure."""
+    """Open the base of a target's image until the block ends. `given` is the value of --base: an OCI layout's folder or
+    an image's name; None for the recipe's own base. `on_bytes` counts fetched bytes. Raises InputError, IndexFailure.
+    """
+    # a name like "./base" or "/srv/base" can only be a path, so one that doesn't exist is an error here
     if given is not None and (Path(given).is_dir() or (os.sep in given and given.startswith((".", os.sep)))):
         try:
             folder = location(Path(given)).open()

@@ -129,8 +129,8 @@ def _measure(file: int) -> tuple[int, str]:
 
 
 def install_squashfs(request: InstallRequest, file: Path) -> MadeSquashfs:
-    """Write a target's environment as one file, to be mounted at the request's prefix; sources are built here. Raises
-    EnvspecError."""
+    """Write a target's environment as one squashfs file, to be mounted at the request's prefix. This machine builds the
+    packages that are locked as sources. Raises EnvspecError."""
     spec, lock = inputs.read_lock(request.path, request.locks_dir)
     target = permit_target(request, spec, lock, inputs.pick_target(lock, request.target))
     order = ImageOrder(spec, lock, (target,), build_sources=True, offline=request.offline)

@@ -29,7 +29,7 @@ def used_images(spec: Spec, lock: Lock) -> tuple[str, ...]:
 
 
 def stale_images(spec: Spec, lock: Lock) -> tuple[Finding, ...]:
-    """Say why the lock's digests belong to other images than the spec's; empty when they don't."""
+    """Give the reason why the lock's digests belong to other images than the spec's; empty when they don't."""
     if not lock.images or lock.image(spec.image.base):
         return ()
     from envspec.lock.freshness import image_reasons

@@ -1,1 +1,2 @@
-"""Source distributions: what their files say without being run, and what a build says where it is allowed."""
+"""Source distributions: the facts in their files, read without running them, and a build's answers where it is
+allowed."""

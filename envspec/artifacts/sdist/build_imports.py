@@ -53,8 +53,8 @@ class BuildImports(Struct, frozen=True):
 
     modules   those without which it fails
     optional  torch, where the build may go on without, and compiles no extension of it
-    perhaps   build tools that functions import, or what stands under a condition
-    extends   it compiles by torch's BuildExtension, which takes ninja where it's there
+    perhaps   build tools that functions import, or that are imported under a condition
+    extends   it compiles by torch's BuildExtension, which uses ninja where that is installed
     """
 
     modules: tuple[str, ...] = ()
@@ -70,9 +70,9 @@ class BuildImports(Struct, frozen=True):
     def lacks(
         self, package: str, declared: Sequence[str], present: Mapping[str, str] | None = None, *, has_torch: bool
     ) -> BuildLacks | None:
-        """Give the imports that the build of `package`, which declares these requirements, doesn't find beside packages
-        (name → version, "" for any): beside those that it declares, by default. `has_torch`: the target has it, for
-        which an extension would be compiled."""
+        """Give the imports that the build of `package`, which declares these requirements, doesn't find in packages
+        (name → version, "" for any): by default in those that it declares. `has_torch`: the target has torch, so an
+        extension would be compiled for it."""
         present = list_names(declared) if present is None else present
         missing = [module for module in self.modules if not _is_there(module, present)]
         if has_torch and package not in _WITHOUT_TORCH:
@@ -101,14 +101,15 @@ class BuildLacks(Struct, frozen=True):
     """The imports of a build that it doesn't have.
 
     modules  their names
-    line     all that the build requires, as `build-dependencies` has it
+    line     all requirements of the build, as a value of `build-dependencies`
     """
 
     modules: tuple[str, ...]
     line: tuple[str, ...]
 
     def is_sure(self, declared: Sequence[str]) -> bool:
-        """Return whether nothing that the declared requirements lead to could have the modules."""
+        """Return whether the modules are missing for sure: no package that the declared requirements lead to could have
+        them."""
         return TORCH in self.modules or ALONE.issuperset(list_names(declared))
 
 
@@ -118,7 +119,8 @@ def list_names(declared: Sequence[str]) -> dict[str, str]:
 
 
 def is_foreign(module: str, own: Collection[str]) -> bool:
-    """Return whether a module is of another package than the source itself, whose modules are `own`, and Python."""
+    """Return whether a module belongs to another package: neither to Python nor to the source itself, whose modules are
+    `own`."""
     return module not in own and module not in _STANDARD
 
 
@@ -141,7 +143,7 @@ Read = Callable[[str], "str | None"]
 
 
 def build_imports(read: Read, own: Collection[str], project: Mapping[str, Any]) -> BuildImports:
-    """Read what a build imports. `own` are the top-level modules of the source's folder, `project` is pyproject.toml's
+    """Read a build's imports. `own` are the top-level modules of the source's folder, `project` is pyproject.toml's
     table."""
     starts = tuple(_starts(project))
     imports = _Imports(read, frozenset(own), starts, {}, {})
@@ -177,7 +179,7 @@ class _Imports(Struct):
     extends: bool = False
 
     def follow(self, path: str, state: _State) -> None:
-        """Read a file that is imported, once a state."""
+        """Read an imported file, once for each state."""
         before = self.seen.get(path)
         if (before and _STATES.index(before) <= _STATES.index(state)) or len(self.seen) >= _FILES:
             return

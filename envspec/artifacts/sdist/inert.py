@@ -1,9 +1,10 @@
-"""The judgement whether a source's build runs code of its own, by the content of its archive. Pure.
+"""The judgement of sources as inert, by their archives' content: the build of an inert one runs no code of its own.
+Pure.
 
-Two kinds run none: a setup.py that is one `setup()` of literals, and a backend that tables of pyproject.toml tell all.
-Whatever else could bring code into the build counts against both: a setup.cfg with more than a few known sections,
-entry points that setuptools loads, a backend or a module in the source's own folder, a build requirement that isn't
-the backend itself. The lists hold what is known to be harmless; what is not in them counts as code.
+Two kinds run none: a setup.py that is one `setup()` of literals, and a backend that reads all from tables of
+pyproject.toml. Whatever else could bring code into the build counts against both: a setup.cfg with more than a few
+known sections, entry points that setuptools loads, a backend or a module in the source's own folder, a build
+requirement that isn't the backend itself. The lists have known harmless content; all else counts as code.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ class Setup(Struct, frozen=True):
 
 
 def inert(texts: Mapping[str, str], names: Sequence[str], project: Mapping[str, Any]) -> Setup | bool:
-    """Give what the setup.py of such a source says, True where pyproject.toml says it, False where code may run.
+    """Give the metadata in the setup.py of an inert source, True where pyproject.toml has it, False for a source whose
+    code may run.
 
     `texts` has the files that `is_judged` names, `project` is pyproject.toml's table.
     """
@@ -107,7 +109,7 @@ def inert(texts: Mapping[str, str], names: Sequence[str], project: Mapping[str, 
 
 
 def is_judged(path: str) -> bool:
-    """Return whether a file of a source counts here."""
+    """Return whether a file of a source counts in this judgement."""
     return path.lower() in ("setup.py", "setup.cfg") or path.lower().endswith("-info/entry_points.txt")
 
 
@@ -123,7 +125,7 @@ def _is_known_system(project: Mapping[str, Any]) -> bool:
 
 
 def own_modules(names: Sequence[str]) -> set[str]:
-    """List what could be imported from the source's folder."""
+    """List the modules that could be imported from the source's folder."""
     return {path.split("/")[0].partition(".")[0] for path in names if path != "setup.py"}
 
 

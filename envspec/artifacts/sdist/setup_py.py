@@ -57,7 +57,8 @@ def texts_in(value: object) -> Iterator[str]:
 
 
 def leads_out(text: str) -> bool:
-    """Return whether a path leaves the folder that a build unpacks or writes to: it could write what runs later."""
+    """Return whether a path leaves the folder that a build unpacks or writes to: such a build could write code that
+    runs later."""
     return ".." in text.replace("\\", "/").split("/") or text.startswith(("/", "\\", "~")) or text[1:2] == ":"
 
 

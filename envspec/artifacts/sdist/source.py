@@ -1,4 +1,4 @@
-"""Metadata of what has no wheel: source distributions and git checkouts.
+"""Metadata of sources without a wheel: source distributions and git checkouts.
 
 A source distribution counts as it is if its list of dependencies is final (`envspec.artifacts.sdist.static_source`).
 Otherwise envspec asks the build backend through PEP 517's metadata hook, in an isolated environment. That runs the
@@ -52,8 +52,8 @@ from envspec.resolve.uv.program import Processes, Uv
 
 
 class BuildIndex(Struct, frozen=True):
-    """The index that builds see. `default` is the address of "pypi" behind it; `own` are indexes before it, by name: of
-    packages that the target has from there."""
+    """The index that builds see. `default` is the address of "pypi" behind it. `own` has the indexes that come before
+    it, by name, for the target's packages from them."""
 
     proxy: IndexProxy
     default: str
@@ -77,8 +77,9 @@ def build_requirements(
     secrets: Path,
     live: Mapping[str, LivePages] | None = None,
 ) -> Iterator[BuildIndex]:
-    """Serve the index. `default` is where "pypi" is; `secrets` keeps the secret of its address; `describe` gives
-    METADATA, of sources what a lock is shown of those that may not be built; `live` are the pages of PyTorch's indexes.
+    """Serve the index. `default` is the address of "pypi", `secrets` the folder with the secret of the served address,
+    and `live` the pages of PyTorch's indexes. `describe` gives METADATA; for a source, the same as a lock gets for one
+    that may not be built.
 
     Raises OutsideError where no index is configured for PyPI.
     """
@@ -134,8 +135,8 @@ sys.stdout.write("\\n" + json.dumps(requires))
 
 @contextmanager
 def causes_behind(proxy: IndexProxy) -> Iterator[None]:
-    """Raise what failed behind the index proxy in place of the error of whoever saw the proxy fail, and give other
-    errors the indexes' own addresses."""
+    """Raise the failure behind the index proxy in place of the error of the program that saw the proxy fail, and give
+    other errors the indexes' own addresses."""
     before = len(proxy.failures)
     try:
         yield
@@ -149,8 +150,8 @@ def causes_behind(proxy: IndexProxy) -> Iterator[None]:
 class SourceReader(Struct, frozen=True):
     """A reader of sources' metadata, through the same cache as wheels.
 
-    `files` are those of indexes, looked through before they are unpacked; `uv` fills the environments that builds run
-    in, from `builds`. Without it, nothing that has to be built is read.
+    `files` are those of indexes, looked through before they are unpacked; `uv` fills the environments of builds, from
+    `builds`. Without it, sources that need a build aren't read.
     """
 
     cache: MetadataCache
@@ -193,8 +194,8 @@ class SourceReader(Struct, frozen=True):
         return self._keep(key, self._from_backend(self.git_source(url, commit, subdirectory, folder), folder))
 
     def git_hint(self, name: str, url: str, folder: Path) -> str | None:
-        """Write the hint with the `metadata` line of a git project that the spec names by this URL, from what its files
-        say without being run; None where they don't. Raises ToolError."""
+        """Write the hint with the `metadata` line of a git project that the spec names by this URL, read from its files
+        without running them; None where they have no such data. Raises ToolError."""
         address = parse_address(url)
         repository = url.removeprefix("git+").partition("#")[0].removesuffix(f"@{address.revision}")
         return self.git_source(repository, address.revision or "HEAD", address.folder, folder).checkout_hint(name)
@@ -225,7 +226,7 @@ class SourceReader(Struct, frozen=True):
         return source
 
     def ask_backend(self, source: UnpackedSource, scratch: Path) -> tuple[str, ...]:
-        """Ask a source's build backend what its build requires besides what it declares, which runs its code. Raises
+        """Ask a source's build backend for the build's undeclared requirements. That runs the source's code. Raises
         BuildFailed, ToolError."""
         what = f"asking the build of {source.label} what it requires"
         out = self._build(programs.python(_ASK, str(source.folder)), scratch, what)

@@ -3,11 +3,10 @@
 Small texts of the archive count, in this order:
 
     static     PKG-INFO of metadata 2.2 or later that calls no dependency dynamic (PEP 643), as uv reads it, or a
-               pyproject.toml whose [project] lists them and doesn't call them dynamic (PEP 621), or a setup.py that
-               is one `setup()` of literals (`envspec.artifacts.sdist.inert`)
-    unproved   older PKG-INFO that lists requirements, or requires.txt of an egg-info folder: what a build on the
-               author's machine had; one here may have others
-    unknown    none of these: only running its code can tell
+               pyproject.toml whose [project] lists them and doesn't call them dynamic (PEP 621), or a setup.py that is
+               one `setup()` of literals (`envspec.artifacts.sdist.inert`) unproved   older PKG-INFO that lists
+               requirements, or requires.txt of an egg-info folder: the requirements of a build on the author's machine;
+               one here may have others unknown    none of these: only running its code can tell
 
 Why it is so: docs/design/07-resolving-sources.md.
 """
@@ -78,12 +77,12 @@ _DEEPEST = 2
 class Content(Struct, frozen=True):
     """A source's files, by the paths below its one top folder.
 
-    texts  those that say what it requires, and whether its build runs its code
-    names  of all files
-    code   small Python files near the top: what its build may import
+    texts  the files that have its requirements, or decide whether its build runs its code
+    names  the names of all files
+    code   small Python files near the top, which its build may import
     asks   a text says `setup_requires`, or wasn't read
-    odd    it has links, a path twice or in another spelling, or more than one top folder: `names` don't say what lies
-           where once it's unpacked, or from which folder it's built
+    odd    it has links, a path twice or in another spelling, or more than one top folder: `names` may differ from the
+           unpacked tree, and the folder that is built isn't known
     """
 
     texts: dict[str, str]
@@ -98,7 +97,7 @@ _OF_SETUPTOOLS = (".py", ".cfg", ".toml")
 
 
 def read_content(file: FoundFile, stream: Stream) -> Content:
-    """Read what counts of an archive."""
+    """Read the parts of an archive that count."""
     members = _zip_members if file.file.endswith(".zip") else _tar_members
     texts: dict[str, str] = {}
     code: dict[str, str] = {}
@@ -184,7 +183,8 @@ class _Bounded(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """As many bytes as asked for, fewer at the end alone: what reads archives takes less for the end."""
+        """Read as many bytes as asked for, and fewer only at the end: readers of archives take a short read for the
+        end."""
         pieces, left = [], size if size >= 0 else _ARCHIVE
         while left:
             piece = self._stream.read(min(left, _PIECE))
@@ -211,12 +211,12 @@ _ASIDE = {"test", "tests", "doc", "docs", "example", "examples", "benchmark", "b
 
 class SourceFacts(Struct, frozen=True):
     """metadata  its metadata; of an unknown one only name and version
-    trust     how certain that is: static, unproved or unknown
+    trust     the certainty of the metadata: static, unproved or unknown
     compiles  the sign that a build needs a compiler: a file's name or the build backend; None for pure Python
-    builds    what its build requires, as its pyproject.toml declares it, or the default for one that doesn't
-    asks      its build backend may ask for more than that; if not, it needn't be run
-    inert     why its build runs no code of its own; empty where it may run some
-    fetches   the index from which its build downloads the wheel: NVIDIA's sources on PyPI hold nothing else
+    builds    the requirements of its build by its pyproject.toml, or the default where that declares none
+    asks      its build backend may ask for more; if not, it needn't be run
+    inert     the reason why its build runs no code of its own; empty where it may run some
+    fetches   the index from which its build downloads the wheel, as for NVIDIA's sources on PyPI
     imports   the modules that its build imports
     """
 
@@ -231,7 +231,7 @@ class SourceFacts(Struct, frozen=True):
 
 
 class FolderFacts(Struct, frozen=True):
-    """The facts of an unpacked source, as those of an archive are named."""
+    """The facts of an unpacked source, named as those of an archive."""
 
     builds: tuple[str, ...]
     imports: BuildImports
@@ -254,7 +254,7 @@ class StaticReader(Struct, frozen=True):
         return self.read_once(key, SourceFacts, lambda: self._read(file, name, version))
 
     def read_once(self, key: str, kind: type[_Facts], read: Callable[[], _Facts]) -> _Facts:
-        """Give the facts that are kept under a key, else those that are read. Raises what `read` raises."""
+        """Give the facts stored under a key, else read them. Raises what `read` raises."""
         place = self.folder / f"sources-v{_SCHEMA}" / key[:2] / f"{key[2:]}.json"
         known = read_value(place, kind)
         if known is None:
@@ -414,7 +414,7 @@ def _is_static(text: str) -> bool:
 
 
 def parse_requires(text: str) -> Requirements:
-    """requires.txt of an egg-info folder: requirements as METADATA has them, and the extras. A section's head is
+    """Read requires.txt of an egg-info folder: requirements as METADATA has them, and the extras. A section's head is
     `[extra]`, `[:marker]` or `[extra:marker]`."""
     lines: list[str] = []
     extras: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""A source in a folder: what its files say without being run, and the lines that a spec states of it."""
+"""A source in a folder: the facts in its files, read without running them, and the lines to state in a spec."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OWN = ("torch", "numpy")
 
 
 def missing_module(output: str) -> str | None:
-    """Find the top-level module that a build's output says is missing."""
+    """Find the missing top-level module in a build's output."""
     modules = _MISSING.findall(output)
     return modules[-1].partition(".")[0] if modules else None
 
@@ -48,7 +48,7 @@ class UnpackedSource(Struct, frozen=True):
         return read_project(_read_start(self.folder / "pyproject.toml", _PROJECT).decode("utf-8", "replace"))
 
     def facts(self) -> FolderFacts:
-        """Read what its build requires and imports. Links that lead out of its folder aren't followed."""
+        """Read its build's requirements and imports. Links that lead out of its folder aren't followed."""
         root = os.path.realpath(self.folder)
 
         def read(path: str) -> str | None:
@@ -61,12 +61,12 @@ class UnpackedSource(Struct, frozen=True):
         return FolderFacts(build_requires(project), build_imports(read, own_modules(os.listdir(root)), project))
 
     def is_of_others(self, module: str) -> bool:
-        """Return whether a module is of another package than this one, and Python."""
+        """Return whether a module belongs neither to this package nor to Python."""
         return is_foreign(module, own_modules(os.listdir(self.folder)))
 
     def metadata_hint(self, module: str, name: str, version: str, facts: SourceFacts) -> str:
-        """Write the hint with the lines to add to the spec where a build for metadata misses a module: what the source
-        requires, as far as it says that without being run, and what its build needs."""
+        """Write the hint with the lines to add to the spec where a build for metadata misses a module: the source's
+        requirements, as far as its files have them, and its build's."""
         imports = facts.imports.with_module(module if self.is_of_others(module) else None)
         lacks = imports.lacks(name, facts.builds, has_torch=True)
         more = f"\nbuild-dependencies = {value({name: list(lacks.line)})}" if lacks else ""
@@ -77,8 +77,8 @@ class UnpackedSource(Struct, frozen=True):
         return f"add to [pip], with all that its README says it requires: {_metadata_line(name, version, guess)}{more}"
 
     def checkout_hint(self, name: str) -> str | None:
-        """Write the hint with the line for a git project, from what its pyproject.toml and setup.py say without being
-        run. None where they say no requirements."""
+        """Write the hint with the line for a git project, read from its pyproject.toml and setup.py without running
+        them. None where these have no requirements."""
         version, lines = self._read_setup()
         project = self.project
         if isinstance(project.get("project"), dict):

@@ -117,8 +117,8 @@ def digest_of(path: str) -> str | None:
 
 
 def tree_of(path: str) -> str | None:
-    """Compute a digest of a folder's files by their names, sizes and times: it changes with the inputs of a build. None
-    for a folder with too many files."""
+    """Compute a digest of the names, sizes and times of a folder's files: a changed digest shows that a build from the
+    folder may give something else. None for a folder with too many files."""
     files: list[tuple[str, int, int]] = []
     folders = [path]
     while folders:
@@ -131,6 +131,7 @@ def tree_of(path: str) -> str | None:
             if entry.name.startswith(".") or entry.name in _SKIPPED:
                 continue
             if entry.is_dir(follow_symlinks=False):
+                # a virtual environment is no input of a build
                 if not os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):
                     folders.append(entry.path)
                 continue

@@ -1,8 +1,8 @@
 """environment.yml of one target: its conda packages pinned to builds, its pip packages to hashes.
 
-For `conda env create`, `mamba env create` and `micromamba create`. They write the list under `pip` into a
-requirements file and run `pip install -U -r` on it, so its lines are those of a requirements file, hashes included.
-docs/conda-files.md says what that can't do.
+For `conda env create`, `mamba env create` and `micromamba create`. They write the list under `pip` into a requirements
+file and run `pip install -U -r` on it, so its lines are those of a requirements file, hashes included.
+docs/conda-files.md has the limits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def conda_environment(lock: Lock, target: LockedTarget, urls: FileUrls) -> str:
     """Return the text. Channels stand by the name that the spec has for them, which tools resolve with the user's
     settings.
 
-    `urls` says where each artifact is that `wants_url`. Raises InternalError when it leaves one out.
+    `urls` has the URL of each artifact that `wants_url`. Raises InternalError when one is missing.
     """
     name = f"{lock.name}-{target.name}"
     pip = pip_pins(target)

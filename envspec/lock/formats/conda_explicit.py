@@ -20,7 +20,7 @@ from envspec.lock.model import Lock, LockedTarget, Pin
 
 
 def file_name(platform: str) -> str:
-    """Return how the file is called: `conda-linux-64.lock`."""
+    """Return the file's name: `conda-linux-64.lock`."""
     return f"conda-{platform}.lock"
 
 
@@ -44,8 +44,8 @@ def committed_explicit(lock: Lock, target: LockedTarget) -> str:
 
 
 def with_rows(lock: Lock, target: LockedTarget, with_row: Callable[[Pin, str], str]) -> str:
-    """Return the same without a head, each line with what `with_row` adds, and tools don't want: two targets with the
-    same conda packages have the same text."""
+    """Return the list without a head, each line with the addition of `with_row`, which tools don't want: two targets
+    with the same conda packages have the same text."""
     urls = hostless_urls(lock, target)
     pins = in_link_order(conda_pins(target))
     return _text([], target, (line for pin in pins for line in ("#", f"# {pin.name}", with_row(pin, _line(pin, urls)))))
@@ -55,7 +55,7 @@ def explicit(lock: Lock, target: LockedTarget, urls: FileUrls) -> str:
     """Return the text with the URLs of the user's own channels, and the pip packages in the comments that conda-lock
     reads.
 
-    `urls` says where each artifact is that comes from an index. Raises InternalError when it leaves one out.
+    `urls` has the URL of each artifact from an index. Raises InternalError when one is missing.
     """
     name = file_name(target.inputs.platform)
     header = [

@@ -1,7 +1,7 @@
 """conda-lock.yml, version 1: the format that conda-lock installs and that micromamba, pixi and rattler read.
 
-Its schema is conda-lock's own (`conda_lock.lockfile.v1.models`), which refuses unknown keys; what the other readers
-want beyond it (`used_env_vars`, a non-empty `sources`, URLs with a scheme, `build`) holds here, too.
+Its schema is conda-lock's own (`conda_lock.lockfile.v1.models`), which refuses unknown keys. The further demands of the
+other readers (`used_env_vars`, a non-empty `sources`, URLs with a scheme, `build`) are met, too.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def committed_conda_lock(lock: Lock, target: LockedTarget) -> str:
 def conda_lock(lock: Lock, target: LockedTarget, urls: FileUrls) -> str:
     """Return the text with both halves and the URLs of the user's own channels and indexes.
 
-    `urls` says where each artifact is that comes from an index. Raises InternalError when it leaves one out.
+    `urls` has the URL of each artifact from an index. Raises InternalError when one is missing.
     """
     header = [f"# {describe(lock, target)}", "#", f"#   conda-lock install --prefix PREFIX {FILE_NAME}"]
     packages = [_conda(pin, target, urls) for pin in conda_pins(target)]
@@ -140,7 +140,8 @@ def _package(
 def conda_dependencies(depends: Iterable[str]) -> dict[str, str]:
     """Return a record's `depends` as one constraint a name, joined where it names a package more than once.
 
-    What holds only under a condition (`; if …`) has no place in the format and is left out, and so is what has no name.
+    The format has no place for conditions, so a dependency with one (`; if …`) is left out, and so is one without a
+    name.
     """
     constraints: dict[str, str] = {}
     for text in depends:

@@ -23,7 +23,8 @@ Addresses = Mapping[str, str]
 
 
 class ProjectFile(Struct, frozen=True):
-    """A project of another tool, and what of the spec it can't hold: a line each, which is a comment in it too."""
+    """A project of another tool, and the parts of the spec that it can't hold: a line each, which is a comment in it
+    too."""
 
     text: str
     left_out: tuple[str, ...]
@@ -40,12 +41,14 @@ def pip_pins(target: LockedTarget) -> tuple[Pin, ...]:
 
 
 def index_of(pin: Pin) -> str | None:
-    """Return the index that a package must be told to come from; None for PyPI and what names its own source."""
+    """Return the index that a package's requirement must name; None for PyPI, and for a package that names its own
+    source."""
     return None if pin.index in _WITHOUT_INDEX else pin.index
 
 
 def requirements_of(target: LockedTarget) -> tuple[str, ...]:
-    """List what a target asks pip for: git by its locked commit, and what an index besides PyPI has, by name."""
+    """List a target's requirements for pip: those from git by their locked commit, and those of an index besides PyPI
+    by name."""
     pins = {pin.name: pin for pin in pip_pins(target)}
     requirements = [_at_commit(text, pins) for text in target.inputs.requirements]
     named = set(map(requirement_name, requirements))
@@ -63,7 +66,7 @@ def _at_commit(text: str, pins: Mapping[str, Pin]) -> str:
 
 
 def where(text: str, marker: str) -> str:
-    """Return a requirement that holds under a marker of its own and this one."""
+    """Return a requirement that holds under both its own marker and this one."""
     parsed = parse_requirement(text)
     own, parsed.marker = parsed.marker, None
     return f"{parsed} ; {f'({own}) and ' if own else ''}{marker}"
@@ -93,8 +96,8 @@ def versions(targets: Iterable[LockedTarget]) -> dict[str, dict[str, str]]:
 def omissions(
     spec: Spec, targets: Iterable[LockedTarget], also: Callable[[LockedTarget], Iterable[str]] = lambda target: ()
 ) -> Iterator[str]:
-    """List what is about machines, images and checks, which no other tool's project says. `also` has more of a
-    target."""
+    """List the spec's settings of machines, images and checks, for which no other tool's project has words. `also` adds
+    those of a target."""
     for target in targets:
         inputs = target.inputs
         settings = {
@@ -119,7 +122,7 @@ def omissions(
 
 
 def heading(lock: Lock, tool: str, unsaid: Iterable[str]) -> list[str]:
-    """Return a file's first lines: whose it is, and what it lacks."""
+    """Return a file's first lines: the name of its spec, and the parts that it lacks."""
     return [
         f"{MARK}{lock.name}, for `{tool} lock`.",
         *(comment(f"left out: {omission}") for omission in unsaid),
@@ -128,7 +131,7 @@ def heading(lock: Lock, tool: str, unsaid: Iterable[str]) -> list[str]:
 
 
 def comment(text: str) -> str:
-    """Return a line of comment, whatever the text has in it."""
+    """Return a text as one line of comment, whatever characters it has."""
     return f"# {' '.join(printable(text).split())}"
 
 

@@ -31,7 +31,7 @@ docs/workspace/system_requirements.md)."""
 class PixiPlatform(Struct, frozen=True):
     """A platform as a workspace declares it. Targets whose machines have the same share it.
 
-    system  what it has beyond pixi's defaults, by pixi's keys
+    system  its differences from pixi's defaults, by pixi's keys
     """
 
     subdir: str

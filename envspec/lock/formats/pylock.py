@@ -33,7 +33,7 @@ PylockUrls = Mapping[tuple[str, str], str]
 def pylock_toml(lock: Lock, target: LockedTarget, urls: PylockUrls) -> str:
     """Return the text of a `pylock.toml` with the pip packages of `target`, which installs only where the target runs.
 
-    `urls` says where each artifact is that comes from an index. Raises InternalError when it leaves one out.
+    `urls` has the URL of each artifact from an index. Raises InternalError when one is missing.
     """
     inputs = target.inputs
     pins = sorted((pin for pin in target.pins if pin.kind == "pip"), key=lambda pin: pin.name)

@@ -1,6 +1,6 @@
 """requirements.txt: the pip packages of one target as pip and uv install them, every file pinned by its hash.
 
-Its readers have neither envspec nor the lock: the header says how to install the packages, and from where.
+Its readers have neither envspec nor the lock: the header has the command and the indexes that install the packages.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def requirements_txt(lock: Lock, target: LockedTarget) -> str:
 
 
 def build_constraints(pins: Iterable[Pin]) -> str:
-    """Return the text of uv's `--build-constraints` for sources: what their builds get, each file by its hash."""
+    """Return the text of uv's `--build-constraints` for sources: their builds' packages, each file by its hash."""
     wheels = {(wheel.name, wheel.version, wheel.sha256) for pin in pins for wheel in pin.built_with or ()}
     return "".join(f"{name}=={version} --hash=sha256:{sha256}\n" for name, version, sha256 in sorted(wheels))
 

@@ -61,11 +61,11 @@ class Provided(Struct, frozen=True, dict=True):
         return overrides
 
     def of(self, target: LockedTarget) -> tuple[str, ...]:
-        """List what uv leaves out for a target, since conda provides it."""
+        """List the packages that uv leaves out for a target, since conda provides them."""
         return tuple(name for name in self.kept_out if target in self._by_conda[name])
 
     def names_from_index(self, target: LockedTarget) -> tuple[str, ...]:
-        """List what uv takes from an index for a target, though conda provides it."""
+        """List the packages that uv takes from an index for a target, though conda provides them."""
         return tuple(name for name, having in self._by_conda.items() if name not in self.kept_out and target in having)
 
 

@@ -106,7 +106,7 @@ class LockText:
         return checked
 
     def refuse_unseen(self, data: Any) -> None:
-        """Refuse characters that a reader of the lock, or a terminal that shows it, wouldn't see as they are."""
+        """Refuse characters that a reader of the lock wouldn't see, or that a terminal shows otherwise."""
         # most locks have neither such a character nor an escape that could stand for one, so none of their values has
         if "\\" not in self.text and is_seen(self.text.replace("\n", "")):
             return

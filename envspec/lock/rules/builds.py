@@ -1,5 +1,4 @@
-"""The rules for build environments of sources: wheels for the target, and of its torch, CUDA and NumPy none but its
-own."""
+"""The rules for build environments of sources: wheels for the target, with the target's own torch, CUDA and NumPy."""
 
 from __future__ import annotations
 
@@ -24,8 +23,8 @@ _OLDEST_NUMPY = (1, 19)
 
 
 def wrong_build_environments(case: LockedCase) -> Iterator[Finding]:
-    """Yield the flaws of build environments: an environment of a package that isn't built, a file that isn't a wheel
-    for the target, and a wheel that makes the build unlike the target."""
+    """Yield the flaws of build environments: one listed for a package that isn't built, a file that isn't a wheel for
+    the target, two wheels of one package, and a wheel with another torch, CUDA or NumPy than the target's."""
     pins = {pin.name: pin for pin in case.target.pins}
     for pin in case.target.pins:
         if pin.built_with is None:
@@ -33,15 +32,15 @@ def wrong_build_environments(case: LockedCase) -> Iterator[Finding]:
         if pin.kind != "pip" or pin.is_wheel:
             message = f"{pin.name} names what it is built with, but isn't built"
             yield case.flaw("wrong-build-environment", pin.name, message)
-        names = Counter(wheel.name for wheel in pin.built_with)
+        wheel_counts = Counter(wheel.name for wheel in pin.built_with)
         for wheel in pin.built_with:
-            if names[wheel.name] > 1 or not is_wheel_for(case, wheel):
+            if wheel_counts[wheel.name] > 1 or not is_wheel_for(case, wheel):
                 message = (
                     f"{wheel.file} isn't the one wheel of {wheel.name} {wheel.version} that {pin.name} is built with"
                 )
                 yield case.flaw("wrong-build-environment", pin.name, message)
-            elif why := unlike_target(wheel, pins, case.target.inputs.cuda):
-                message = f"{pin.name} is built with {wheel.name} {wheel.version}, but {why}"
+            elif difference := unlike_target(wheel, pins, case.target.inputs.cuda):
+                message = f"{pin.name} is built with {wheel.name} {wheel.version}, but {difference}"
                 yield case.flaw("wrong-build-environment", pin.name, message)
 
 
@@ -57,8 +56,8 @@ def missing_build_environments(case: LockedCase, against_lock: frozenset[str]) -
 
 
 def unlike_target(wheel: BuildPin, pins: Mapping[str, Pin], cuda: str | None) -> str | None:
-    """Return how a wheel of a build environment differs from the target, whose pins, by name, and CUDA are given; None
-    where it may differ.
+    """Describe the forbidden difference of a wheel in a build environment from the target, given by its pins, by name,
+    and its CUDA; None where there is none.
 
     torch, its companions and compiler are the target's very files; so is all that the target has from another index
     than PyPI. NVIDIA's packages have its versions and CUDA. NumPy is the target's or an older one of its major, for

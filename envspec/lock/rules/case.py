@@ -1,4 +1,4 @@
-"""The case that a rule of the judge is given."""
+"""The input of a judge's rule."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class LockedCase(Struct, frozen=True, dict=True):
         return {kind: tuple(pin for pin in self.target.pins if pin.kind == kind) for kind in kinds}
 
     def flaw(self, code: str, package: str | None, message: str, severity: Severity = "error") -> Finding:
-        """Make the finding of a flaw of the target: an error where it can't be right, a warning where today's facts
-        differ."""
+        """Make the finding of a flaw of the target: an error for a contradiction, a warning for a difference from
+        today's facts."""
         return Finding(severity, code, message, targets=(self.target.name,), package=package)
 
 

@@ -1,4 +1,5 @@
-"""Every CUDA package of a CUDA target belongs to the target's CUDA. torch is a CPU build in CPU targets only.
+"""The rules for builds: every CUDA package of a CUDA target belongs to the target's CUDA, and torch is a CPU build in
+CPU targets only.
 
 These rules read names, versions and dependencies alone, so they hold for releases that no table knows.
 """
@@ -35,7 +36,7 @@ _CONDA_TORCH = ("pytorch", "libtorch")
 
 
 def wrong_builds(case: LockedCase) -> Iterator[Finding]:
-    """Yield what would let a CUDA target fall back to the CPU without a warning."""
+    """Yield the pins by which a CUDA target would fall back to the CPU without a warning."""
     yield from _wheels(case, case.pins("pip"), case.target.inputs.cuda)
     yield from _conda(case, case.target.inputs.cuda)
 
@@ -215,10 +216,10 @@ def _unsupported_reason(case: LockedCase, variant: WheelVariant) -> str | None:
 
 
 def wrong_labels(case: LockedCase) -> Iterator[Finding]:
-    """Yield the wheels that say themselves, by label or name, that they were compiled for another torch, CUDA, maker's
-    GPUs or C++ ABI, unless the spec accepts such wheels.
+    """Yield the wheels whose own label or name is of another torch, CUDA, maker's GPUs or C++ ABI, unless the spec
+    accepts such wheels.
 
-    What no label says, the tables of `rules` may know. A lock isn't judged by them, since they grow after it was made.
+    The tables of `rules` may know more than labels. A lock isn't judged by them, since they grow after it was made.
     """
     inputs = case.target.inputs
     pins = [pin for pin in case.pins("pip") if not inputs.accepts("built-for-another", pin.name)]

@@ -1,5 +1,5 @@
-"""A file's name has the pinned package and version, and fits the target's machines; the torch family's hashes are those
-that ship."""
+"""The rules for files: a file's name has the pinned package and version, and fits the target's machines; the torch
+family's hashes are those in envspec's facts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PROJECT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._]*[A-Za-z0-9])?")
 
 
 def wrong_files(case: LockedCase) -> Iterator[Finding]:
-    """Yield the packages, except git's, without a file of their name and version that the target runs."""
+    """Yield the packages, except those from git, without a file of their name and version that the target runs."""
     for pin in case.target.pins:
         if pin.artifact is None:
             if not pin.git:

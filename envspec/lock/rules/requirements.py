@@ -1,4 +1,4 @@
-"""Every requirement is met, and every package is there because a requirement leads to it."""
+"""The rules for requirements: each is met, and each package is there because a requirement leads to it."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ PUBLIC_KEY = r"(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}(?
 
 
 class Signer(Struct, frozen=True):
-    """The signer: the name by which the allowed signers know the key, None where none were asked, and the key's
-    fingerprint (`SHA256:…`)."""
+    """The signer: the key's name among the allowed signers, None where none were asked, and its fingerprint
+    (`SHA256:…`)."""
 
     name: str | None
     fingerprint: str

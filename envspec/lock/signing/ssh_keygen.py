@@ -1,4 +1,4 @@
-"""Running `ssh-keygen -Y`. Everything that is cryptography happens there.
+"""Runs of `ssh-keygen -Y`, which does all cryptography.
 
 The signed content goes in by stdin, from memory: the judged bytes are signed and checked, even if the files change
 meanwhile. The signature and the allowed signers lie in a folder that only this user can enter.

@@ -46,8 +46,8 @@ class FileAddress(Struct, frozen=True):
     stand_in  the file name of the wheel that a source or a variant is shown as; None for a wheel
     sidecar   the index says that the METADATA lies beside it (PEP 658)
     metadata_sha256  the hash of that METADATA on its page
-    provenance  where the file's attestations are (PEP 740); None where the page names no such place
-    variant   what its index says of the variant
+    provenance  the address of the file's attestations (PEP 740); None where the page names none
+    variant   the index's data on the variant
     yanked    its publisher withdrew it
     requires_python  what its page says of it, where that isn't the same for all files of its release
     fault     why nothing is known of the variant

@@ -106,8 +106,8 @@ def nvjitlink(files: list[str], architectures: list[str], folder: str) -> Made:
     library = ctypes.CDLL(files[0])
     release: str | None = None
 
-    def function(name: str) -> Any:
-        """A function of the newest interface that the library has: their names end in the release's number."""
+    def find_function(name: str) -> Any:
+        """Find a function of nvJitLink in its newest version: symbols' names end in the release ("…_12_8")."""
         nonlocal release
         for major in (14, 13, 12):
             for minor in range(9, -1, -1):
@@ -117,7 +117,7 @@ def nvjitlink(files: list[str], architectures: list[str], folder: str) -> Made:
                     return symbol
         return getattr(library, "nvJitLink" + name)
 
-    create, add, complete, destroy = map(function, ("Create", "AddData", "Complete", "Destroy"))
+    create, add, complete, destroy = map(find_function, ("Create", "AddData", "Complete", "Destroy"))
     errors: dict[str, str] = {}
     for architecture in architectures:
         handle, ptx = ctypes.c_void_p(), ptx_for(architecture).encode() + b"\0"
@@ -129,10 +129,14 @@ def nvjitlink(files: list[str], architectures: list[str], folder: str) -> Made:
             continue
         status = add(handle, PTX_INPUT, ptx, ctypes.c_size_t(len(ptx)), b"scale.ptx") or complete(handle)
         if status:
-            log = text_of(function("GetErrorLogSize"), function("GetErrorLog"), handle)
+            log = text_of(find_function("GetErrorLogSize"), find_function("GetErrorLog"), handle)
             errors[architecture] = log.rstrip(b"\0\n").decode("utf-8", "replace") or f"nvJitLink's error {status}"
         else:
-            write(folder, architecture, text_of(function("GetLinkedCubinSize"), function("GetLinkedCubin"), handle))
+            write(
+                folder,
+                architecture,
+                text_of(find_function("GetLinkedCubinSize"), find_function("GetLinkedCubin"), handle),
+            )
         destroy(ctypes.byref(handle))
     return release, errors
 

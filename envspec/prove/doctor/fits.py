@@ -87,8 +87,8 @@ def misfit(spec: Spec, target: LockedTarget, machine: LocalMachine) -> str | Non
 def reason_to_skip(
     spec: Spec, target: LockedTarget, machine: LocalMachine, *, nodes: int, is_named: bool
 ) -> str | None:
-    """Say why a target isn't checked on a machine, on so many nodes; None where it is. One that the user named is tried
-    all the same. Raises InputError for a named one that several nodes can't check."""
+    """Give the reason why a target isn't checked on a machine, on so many nodes; None where it is. One that the user
+    named is tried all the same. Raises InputError for a named one that several nodes can't check."""
     if nodes > 1 and "torch" not in locked_frameworks(target):
         reason = "the target locks no torch, which trains across nodes"
         if is_named:

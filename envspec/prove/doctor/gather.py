@@ -210,7 +210,7 @@ def gather(env: Mapping[str, str] | None = None) -> Machine:
         containers=tuple(_containers(env)),
         slurm=_slurm(env),
         namespaces=_namespaces(env),
-        compiler=_compiler(env),
+        compiler=_find_compiler(env),
         conda=gather_conda(env),
     )
 
@@ -374,8 +374,8 @@ def _namespaces(env: Mapping[str, str]) -> UserNamespaces:
     return UserNamespaces(None if answer is None else answer.problem is None, _problem(answer), settings)
 
 
-def _compiler(env: Mapping[str, str]) -> Tool | None:
-    """Find the compiler that Triton uses: $CC, else gcc, else clang; cc as the last resort."""
+def _find_compiler(env: Mapping[str, str]) -> Tool | None:
+    """Find the first compiler that runs, in Triton's order: $CC, gcc, clang, cc."""
     for name in filter(None, (env.get("CC"), "gcc", "clang", "cc")):
         path = find_program(name, env)
         answer = ask_program(name, "--version", env=env) if path else None

@@ -131,15 +131,16 @@ def table_name(device: Device) -> str | None:
 
 
 def _describe_gpus(devices: tuple[Device, ...]) -> Iterator[str]:
+    """Yield a text for each kind of GPU: count, name, and its capability, memory and MIG as far as they are known."""
     for device in dict.fromkeys(devices):
-        number = devices.count(device)
-        facts = [
+        count = devices.count(device)
+        properties = [
             sm_of(device.capability) if device.capability else "",
             memory_size(device.memory) if device.memory else "",
             "MIG" if device.mig else "",
         ]
-        properties = ", ".join(fact for fact in facts if fact)
-        yield (f"{number} × " if number > 1 else "") + device.name + (f" ({properties})" if properties else "")
+        details = ", ".join(filter(None, properties))
+        yield (f"{count} × " if count > 1 else "") + device.name + (f" ({details})" if details else "")
 
 
 def libraries(machine: Machine) -> Result:

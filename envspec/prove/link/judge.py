@@ -194,7 +194,7 @@ _NAMED = 3
 
 
 def judge(packages: Sequence[LinkedPackage], system: System, locked: Collection[str] = ()) -> tuple[Finding, ...]:
-    """Find what the loader would refuse of a target's wheels, errors first, and what Python's import would. `locked`
+    """Find the faults for which the loader, or Python's import, would refuse a target's wheels; errors first. `locked`
     names all packages of the target.
 
     A library is found when a wheel, the base image, the driver or Python brings it, wherever that is: in which order

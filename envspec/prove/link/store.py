@@ -95,7 +95,7 @@ class LinkStore:
         self._folder = cache / f"linked-v{_SCHEMA}"
 
     def get(self, sha256: str, machine: int) -> WheelFacts | None:
-        """Return what is known of a wheel."""
+        """Return the known facts about a wheel."""
         try:
             packed = read_entry(self._path(sha256, machine))
             return decode(zlib.decompressobj().decompress(packed, _LARGEST), WheelFacts)
@@ -111,7 +111,7 @@ class LinkStore:
 
 
 def shipped_facts(sha256: str, machine: int) -> WheelFacts | None:
-    """Return what came with envspec about a wheel. A Python without lzma has none of it."""
+    """Return envspec's shipped facts about a wheel. A Python without lzma has none of it."""
     try:
         with zipfile.ZipFile(SHIPPED) as archive:
             return decode(archive.read(_entry(sha256, machine)), WheelFacts)

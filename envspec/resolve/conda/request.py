@@ -39,7 +39,7 @@ class CondaRequest(Struct, frozen=True):
     cpu            the oldest processor ("x86-64-v3"), None for any of the platform
     with_pip       the target has a pip half, so conda installs pip as well, as every conda tool expects
     exclude_newer  RFC 3339, or None
-    python_range   what the spec asks of Python beside X.Y, a specifier, or None
+    python_range   the spec's bound on Python beside X.Y, a specifier, or None
     """
 
     platform: str

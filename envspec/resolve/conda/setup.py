@@ -126,13 +126,13 @@ def config_text(config: CondaConfig) -> str:
 def records_of(
     resolver: CondaResolver, pins: Iterable[Pin], platforms: Iterable[str], what: str
 ) -> dict[tuple[str, str], RepoDataRecord]:
-    """Find the records of pins, by index and file name; what its channel doesn't have isn't there. `what` is for
+    """Find the records of pins, by index and file name. A pin that its channel doesn't have has no entry. `what` is for
     messages. Raises OutsideError."""
     return run_async(_records_of(resolver, tuple(pins), sorted({*platforms, "noarch"}), what))
 
 
 def upload_time(record: RepoDataRecord) -> str | None:
-    """Give the time at which a record came (RFC 3339, UTC); None where its channel doesn't say."""
+    """Give a record's time of upload (RFC 3339, UTC); None where its channel has none."""
     if record.timestamp is None:
         return None
     return record.timestamp.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -169,8 +169,8 @@ async def _records_of(
 def times_of_upload(
     resolver: CondaResolver, pins: Iterable[Pin], platforms: Iterable[str]
 ) -> dict[tuple[str, str], str]:
-    """When each file came (RFC 3339), by index and file name; what its channel doesn't date or doesn't have isn't
-    there. Raises OutsideError."""
+    """Give each file's time of upload (RFC 3339), by index and file name. A file that its channel doesn't have, or has
+    without a time, has no entry. Raises OutsideError."""
     records = records_of(resolver, pins, platforms, "when conda packages were published")
     times = {key: upload_time(record) for key, record in records.items()}
     return {key: moment for key, moment in times.items() if moment is not None}

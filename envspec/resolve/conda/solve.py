@@ -79,7 +79,7 @@ def conda_failure(error: Exception, label: str, *, offline: bool) -> EnvspecErro
 
 
 def panic_failure(label: str) -> IndexFailure:
-    """The error to raise for that: what the channels serve is all that rattler was given."""
+    """Make the error for a panic of rattler's. It blames the channels: their answers are rattler's only input."""
     return IndexFailure(
         f"{label}: rattler can't read what one of the channels serves, and says no more",
         hint=_CHANNELS,
@@ -170,7 +170,7 @@ def wrong_variants(
 
 
 def exempt_packages(solution: Sequence[BuildRecord], chosen: Iterable[str]) -> frozenset[str]:
-    """Find the packages whose build the spec chose: by name, and the CPU builds that belong with such a one."""
+    """Find the packages whose build the spec chose by name, and the CPU builds that belong with them."""
     tied: dict[str, set[str]] = {}
     cpu = {build.name for build in solution if build.for_cpu}
     for build in solution:
@@ -200,7 +200,7 @@ def constraint(name: str, builds: Iterable[BuildRecord], cuda: str | None) -> st
 
 
 def went_back(refused: Iterable[BuildRecord], solution: Iterable[BuildRecord], cuda: str | None) -> list[Finding]:
-    """Tell which packages have another release than they would have with a build for the wrong device."""
+    """List the packages that have another release than they would have with a build for the wrong device."""
     taken = {build.name: build for build in solution}
     device = f"a build for CUDA {cuda}" if cuda else "a CPU build"
     return [
@@ -319,9 +319,9 @@ class CondaResolver(Struct, frozen=True):
     """A resolver of the conda half of all targets of a spec.
 
     gateway    rattler's gateway: the cache, the user's network settings and logins
-    channels   where the spec's channels are, the most important one first
+    channels   the addresses of the spec's channels, the most important one first
     offline    the gateway uses no network, and messages say so
-    archives   where the packages themselves lie
+    archives   the addresses of the packages themselves
     seconds    the most that an answer may take, with all that the channels are asked for it: rattler has limits on a
                try alone
     """
@@ -373,12 +373,12 @@ class CondaResolver(Struct, frozen=True):
         return {target: pins[request] for request, targets in groups.items() for target in targets}
 
     def findings(self, pins: Mapping[str, tuple[Pin, ...]]) -> tuple[Finding, ...]:
-        """Say which releases were passed over for their builds in the solutions that gave these pins (by target)."""
+        """Report the releases that the solutions of these pins (by target) passed over for their builds."""
         over = (replace(note, targets=(name,)) for name, own in pins.items() for note in self._passed_over.get(own, ()))
         return tuple(merge_targets(over))
 
     async def answer(self, answer: Coroutine[Any, Any, _T], label: str) -> _T:
-        """Wait for an answer of rattler's. `label` names the targets, or what it is for. Raises Unsatisfiable,
+        """Wait for an answer of rattler's. `label` names the targets, or the purpose. Raises Unsatisfiable,
         IndexFailure, ToolError."""
         from rattler.exceptions import GatewayError, SolverError
 

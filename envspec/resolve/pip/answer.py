@@ -170,8 +170,8 @@ def answer_of(packages: tuple[Found, ...], request: Request, reading: Reading) -
 
 
 def drop_unreachable(packages: tuple[Found, ...], request: Request, reading: Reading) -> tuple[Found, ...]:
-    """Drop what only an active correction leads to: it bounds a package that may have gone. Raises what reading
-    METADATA raises."""
+    """Drop packages to which only an active correction leads. A correction bounds a package, but doesn't require it.
+    Raises what reading METADATA raises."""
     if not request.corrections.active:
         return packages
     reachable = reachable_packages(request, read_metadata(packages, request, reading))
@@ -179,7 +179,8 @@ def drop_unreachable(packages: tuple[Found, ...], request: Request, reading: Rea
 
 
 def read_metadata(packages: Sequence[Found], request: Request, reading: Reading) -> dict[str, Metadata]:
-    """Read the METADATA of packages of a solution, with what corrections add. Raises what reading METADATA raises."""
+    """Read the METADATA of a solution's packages, with the bounds that corrections add. Raises what reading METADATA
+    raises."""
     for package in packages:
         reading.begin(package, file_to_install(package, request), request.metadata)
     return {
@@ -229,8 +230,8 @@ def sources_needed(
     static: StaticReader,
     releases: Callable[[Request], Releases],
 ) -> SourcesNeeded | None:
-    """Find all packages of all targets that are needed from source and may not be built: the spec doesn't allow it, and
-    the build runs code of theirs."""
+    """Find the packages of all targets that are needed from source and may not be built: the build runs their code, and
+    the spec doesn't allow it."""
     needed: dict[NeededSource, list[str]] = {}
     for request, answer in answers.items():
         for package in answer.packages:
@@ -272,8 +273,8 @@ def refuse_two_answers(
 
 
 def older_sources(packages: Sequence[Found], request: Request, releases: Releases) -> tuple[str, ...]:
-    """Find packages that a solution needs from source, though a newer release has one too: it was passed over for want
-    of a wheel that fits, and that is no reason where none does."""
+    """Find packages that a solution builds from source, although a newer release has a source too. uv passed over the
+    newer release because none of its wheels fits; a package that is built anyway needs no wheel."""
     return tuple(
         package.name
         for package in packages
@@ -323,7 +324,7 @@ def missing_dates(
 
 
 def own_hashes(urls: Sequence[str]) -> Iterator[Finding]:
-    """Yield one note for the files whose hash was taken of what came, as their pages say none."""
+    """Yield one note for the files whose pages have no hash: envspec hashed the files that it fetched."""
     if urls:
         files = sorted(unquote(urlsplit(url).path.rpartition("/")[2]) for url in urls)
         message = f"the index's page has no sha256 of {', '.join(files)}: lock read the whole and took the hash itself"
@@ -331,13 +332,13 @@ def own_hashes(urls: Sequence[str]) -> Iterator[Finding]:
 
 
 def ways_to_pre_releases(barred: Sequence[str]) -> tuple[Way, ...]:
-    """Admit the pre-releases of packages that were barred because nothing asks for them."""
+    """Propose to admit pre-releases of packages for which envspec barred them, because no requirement asks for one."""
     bounds = tuple(f"{name}>=0a0" for name in barred)
     return (Way(bounds=bounds, note=f"a pre-release of {', '.join(barred)}"),) if barred else ()
 
 
 def add_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsatisfiable:
-    """Add to a conflict the corrections that may be part of it: METADATA elsewhere doesn't say what they add.
+    """Add to a conflict the corrections that may be part of it: published METADATA lacks their bounds.
 
     Those whose bound stands in it; where no bound does, those of packages that are both named."""
     proof = conflict.conflict
@@ -383,7 +384,7 @@ def prefix(error: EnvspecError, label: str) -> EnvspecError:
 
 @contextmanager
 def attribute_to(targets: tuple[str, ...]) -> Iterator[None]:
-    """Give what fails meanwhile the targets that it's said of."""
+    """Name these targets in an error that the block raises."""
     try:
         yield
     except EnvspecError as error:

@@ -43,8 +43,8 @@ class BehindCause(Struct, frozen=True):
 
     subject  the package, with its version, whose wheels don't fit, that rules refuse on the target, or that they don't
              go with; or the torch that the facts lack
-    line     the requirement by which that one refuses them; none where theirs refuse it
-    glibc    that they want
+    line     the subject's requirement that refuses them; none where their own requirements refuse the subject
+    glibc    the glibc that the newer releases want
     torch    the newest known release of torch that they go with, where the target has none of these
     """
 
@@ -58,7 +58,7 @@ class BehindCause(Struct, frozen=True):
 class Behind(Struct, frozen=True):
     """A package that isn't at the newest release that the spec admits.
 
-    far  whether it is a year, or of a framework three feature releases, behind it
+    far  the package is a year behind it, or, for a framework, three feature releases
     """
 
     name: str
@@ -69,7 +69,8 @@ class Behind(Struct, frozen=True):
 
 
 def find_behind(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) -> Iterator[Behind]:
-    """Find what stays behind in an answer. Versions `shared` with another target were that one's to choose."""
+    """Find the packages that stay behind in an answer. Versions `shared` with another target don't count: that target
+    chose them."""
     locked = {package.name: package.version or "" for package in case.packages}
     for name in case.order:
         page = () if case.stays(name) else case.admitted(name)
@@ -90,7 +91,7 @@ def find_behind(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) ->
 
 
 def cause_of(name: str, release: Release, case: LeadCase, index: TorchIndex) -> BehindCause:
-    """Find what keeps a release, which fits by its page, out of an answer."""
+    """Find the cause that keeps a release, which fits by its page, out of an answer."""
     return _Reading(case, index).cause(name, release)
 
 
@@ -121,7 +122,7 @@ class _Reading(Struct):
     seen: set[str] = set()
 
     def cause(self, name: str, release: Release) -> BehindCause:
-        """Find what keeps a release, which fits, out of the answer."""
+        """Find the cause that keeps a release, which fits, out of the answer."""
         # what the spec asks for itself says more than what it leads to
         for asker in sorted(self.case.edges, key=lambda package: package not in self.case.order):
             for line in self.case.edges[asker]:
@@ -193,8 +194,8 @@ _ORDER: Sequence[Kind] = ("hole", "cuda", "refused", "glibc", "platform", "pytho
 def behind_findings(
     lagging: Iterable[Behind], request: Request, explained: Iterable[Finding] = ()
 ) -> Iterator[Finding]:
-    """Write one sentence for each cause: a warning of what is far behind, a note of what is near and would be newer but
-    for the target. What is `explained` has a warning of its own where it is far behind; of a hole of the
+    """Write one sentence for each cause: a warning for packages far behind, a note for near ones that only the target
+    holds back. Packages `explained` elsewhere have a warning of their own where they are far behind; for a hole of the
     facts that is enough."""
     codes = {
         finding.package: finding.code
@@ -240,7 +241,8 @@ def _subjects(members: Sequence[Behind]) -> str:
 
 
 def reason_of(members: Sequence[Behind], request: Request, glibc: str) -> str:
-    """Say what keeps newer releases out, for packages with one cause. `glibc` is the newest that theirs want."""
+    """Write the reason that keeps newer releases of packages out, for packages with one cause. `glibc` is the newest
+    that these releases want."""
     cause = members[0].cause
     subjects = list(dict.fromkeys(behind.cause.subject for behind in members if behind.cause.subject))
     lines = list(dict.fromkeys(behind.cause.line for behind in members))

@@ -1,4 +1,4 @@
-"""The environments that sources are built in: what their builds require, resolved to wheels with their hashes.
+"""The build environments of sources: the builds' requirements, resolved to wheels with their hashes.
 
 A source declares what its build needs in `[build-system] requires`, and its backend may ask for more (PEP 517's
 `get_requires_for_build_wheel`), which runs its code. What these lead to is solved as a target's packages are: for its
@@ -53,9 +53,9 @@ class BuildWanted(Struct, frozen=True):
 
     request      of the target's pip half
     runs         its code may run, so its backend is asked, too
-    constraints  PEP 508 lines that bound what its build requires
+    constraints  PEP 508 lines that bound the build's requirements
     numpy        further such lines, the best first, of which one is to hold
-    shared       the target's own torch, CUDA, NumPy, and what it has from another index than PyPI
+    shared       the target's own torch, CUDA, NumPy, and its packages from other indexes than PyPI
     sees         the packages and versions that its build has by the spec or the old lock; None where that is to be
                  resolved
     """
@@ -75,7 +75,7 @@ class BuildWanted(Struct, frozen=True):
 
     @property
     def solved_for(self) -> Request:
-        """Make the request of what the build requires, but for the requirements and the bounds on NumPy."""
+        """Make the request for the build's environment, without its requirements and the bounds on NumPy."""
         request, has = self.request, {pin.name for pin in self.shared}
         return Request(
             request.platform,
@@ -300,7 +300,7 @@ def _lacks_wheel(requires: Sequence[str], pins: BuiltWith) -> bool:
 
 
 def against_lock(package: str) -> str:
-    """Say what helps a source whose build can't have what the target has."""
+    """Write the hint for a source whose build can't have the target's packages."""
     return (
         f"if you know what it is built with, say so, and the lock then has it: [pip] "
         f'build-dependencies = {{ {package} = ["torch", …] }}'

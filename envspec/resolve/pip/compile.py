@@ -125,8 +125,9 @@ def compile_request(run: UvCompile) -> tuple[Found, ...]:
 
 
 def sources_for_uv(request: Request) -> list[str]:
-    """List the sources that may be built and aren't of an index: the spec names their address for this target. Where it
-    names it for another alone, a package could name any, and its code would run before that is refused."""
+    """List the sources that may be built and come from no index: the spec names their address for this target. An
+    address that it names for another target doesn't count: a package could name any address, and its code would run
+    before envspec refuses it."""
     markers = Markers(request.platform, request.full_python)
     own = {requirement_name(text) for text in request.addressed if "@" in text and markers.hold(text)}
     return [name for name in request.allow_source if name in own]

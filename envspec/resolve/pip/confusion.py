@@ -80,8 +80,8 @@ def refuse_unsaid(
 ) -> None:
     """Raise SourcesUnsaid for all names of all targets at once.
 
-    `again` solves a request anew, with more sources: what the private packages lead to in place of the public ones is
-    asked, too, and so found in the same run. Raises IndexFailure where an index doesn't answer.
+    `again` solves a request anew, with more sources: the private packages' own requirements are then asked for in the
+    same run, too. Raises IndexFailure where an index doesn't answer.
     """
     unsaid: dict[Unsaid, list[str]] = {}
     for request, answer in answers.items():
@@ -103,7 +103,7 @@ def refuse_unsaid(
 
 def refuse_unsaid_builds(groups: Mapping[Request, tuple[str, ...]], has: Has) -> None:
     """Raise SourcesUnsaid for names that may be built, that a named index in use has and that have no source: uv's
-    first question about one runs its code, before any answer shows what leads there. Raises IndexFailure."""
+    first question about such a name runs its code, before any answer shows the path to it. Raises IndexFailure."""
     unsaid: dict[Unsaid, list[str]] = {}
     for request, targets in groups.items():
         sources = dict(request.sources)

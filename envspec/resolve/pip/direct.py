@@ -46,7 +46,7 @@ class DirectFile(Struct, frozen=True):
     """A file that a requirement names by its URL.
 
     url       as the requirement has it, without its fragment
-    metadata  what the file says of itself
+    metadata  the file's own metadata
     """
 
     url: str
@@ -71,7 +71,7 @@ class DirectReader(Struct):
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of(self, request: Request) -> DirectFiles:
-        """Read those of a request. What they themselves name by a URL must be among them.
+        """Read the files of a request. Files that they themselves require by a URL must be among them.
 
         Raises SpecError for one that isn't and for a source that may not be built, IndexFailure, ToolError or
         StorageError.

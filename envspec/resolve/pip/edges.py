@@ -128,8 +128,8 @@ def edges_of(
 def for_other_cuda(
     held: Iterable[str], lines: Iterable[str], markers: Markers, major: str | None = None
 ) -> tuple[str, ...]:
-    """Find those Requires-Dist lines of a package that name a library which `held` ones require for another CUDA:
-    whatever extra asks for them, for they say with what the package chooses. `major` leaves the others out."""
+    """Find the Requires-Dist lines of a package that name a library which `held` lines require for another CUDA,
+    whatever extra asks for them: they show how the package chooses its CUDA. `major` leaves out other majors."""
     libraries = {of_any_cuda(requirement_name(line)) for line in held} - {None}
     alike = [line for line in lines if libraries and of_any_cuda(requirement_name(line)) in libraries]
     selected = [line for line in alike if major in (None, cuda_major_in(requirement_name(line)))]

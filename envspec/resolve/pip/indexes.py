@@ -1,4 +1,4 @@
-"""uv's indexes: which roots of the index proxy uv asks for a request, and in which order."""
+"""uv's indexes for a request: the roots of the index proxy, in uv's order."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ class UvIndexes(Struct, frozen=True):
         return [*ordered, *pytorch, UvIndex("torch", proxy.index(self._torch(request)), default=True, cacheable=remote)]
 
     def of_builds(self, request: Request, variant: str | None, proxy: IndexProxy) -> list[UvIndex]:
-        """List uv's indexes for what a build requires: those from which the target has packages, for these alone, then
-        PyPI. `variant` is of the PyTorch index that the target's torch is from."""
+        """List uv's indexes for a build's requirements: the target's own indexes, each for the target's packages from
+        it alone, then PyPI. `variant` names the PyTorch index of the target's torch."""
         ordered = self._of_the_spec(request, proxy)
         if variant is not None:
             url = proxy.url(variant, triton=needs_own_triton(request), glibc=request.unlisted_glibc)
@@ -213,8 +213,8 @@ class UvIndexes(Struct, frozen=True):
         return [release.version for release in self.releases(request)(name) if has_variants(release.wheels)]
 
     def with_builds(self, request: Request, preferences: Preferences) -> Preferences:
-        """Name the one build that a package's own index has of a preferred release: uv keeps what is named whole, and a
-        release from another target has no local part, which names its torch or CUDA."""
+        """Complete preferred releases to the one build that the package's own index has: uv keeps only complete
+        versions, and a release from another target lacks the local part, which names a torch or CUDA."""
         releases, versions = self.releases(request), dict(preferences.versions)
         for name in versions.keys() & dict(request.sources).keys():
             with suppress(IndexFailure):
@@ -233,7 +233,7 @@ class UvIndexes(Struct, frozen=True):
         return not is_pytorch(url) and self.pages.has(Upstream(url), name)
 
     def ways_to_missing(self, request: Request, conflict: Conflict) -> Iterator[Way]:
-        """Name the indexes of the spec that have what isn't where it is looked for."""
+        """Name the spec's indexes that have a package which its own index lacks."""
         for name in sorted({*conflict.packages_of("not-found")} - dict(request.sources).keys()):
             for index in (*self.indexes, *dict(request.find_links)):
                 with suppress(IndexFailure):

@@ -1,5 +1,5 @@
-"""The lower bounds that a spec's own requirements get, and the order in which they count: who requires, leads. Pure:
-pages and METADATA come in through functions.
+"""The lower bounds of a spec's own requirements, and the order in which they count: a package that requires another
+leads it. Pure: pages and METADATA come in through functions.
 
 uv gives what it reads first its newest release, and sends others back for it, by years. So of what the spec asks for by
 name each is held at its newest release that fits: what requires another before that (vllm before torch, torch before
@@ -64,7 +64,7 @@ class Lead(Struct, frozen=True):
 class LeadCase(Struct, frozen=True, dict=True):
     """uv's own answer to a request, and what its bounds follow from.
 
-    settled   versions that stay: kept from the old lock, or taken from another target
+    settled   versions that stay: from the old lock, or from another target
     answer    gives the requirements of its packages that hold in the target
     releases  pages; of torch's family, those of the index that the target's torch comes from
     admitted  releases that the spec, its date and the platform admit, newest first, whether or not they fit
@@ -106,7 +106,7 @@ class LeadCase(Struct, frozen=True, dict=True):
         return self.edges.get(name, ()) if self.taken.get(name) == version else self.requires(name, version)
 
     def is_known(self, line: str) -> bool:
-        """Return whether a requirement is on what the spec asks for itself, or on torch's family."""
+        """Return whether a requirement names a package of the spec's own, or of torch's family."""
         return requirement_name(line) in self.fitting or requirement_name(line) in FAMILY
 
     def can_have(self, line: str, lowest: Mapping[str, str]) -> bool:
@@ -130,8 +130,8 @@ class LeadCase(Struct, frozen=True, dict=True):
         )
 
     def newest(self, name: str, bounds: Iterable[SpecifierSet] = (), lowest: Mapping[str, str] = {}) -> str | None:
-        """Find the newest release within bounds whose own requirements can be met beside those that are at least at
-        `lowest`."""
+        """Find the newest release within bounds whose own requirements can be met beside releases of the spec's
+        packages that aren't below `lowest`."""
         within = tuple(bounds)
         versions = (
             release.version for release in self.fitting[name] if all(release.version in each for each in within)
@@ -233,8 +233,8 @@ def lead_order(case: LeadCase, paths: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 def paths_from(case: LeadCase, newest: Mapping[str, str]) -> dict[str, Sequence[str]]:
-    """Give the requirements of all that the spec's own lead to: theirs in the given releases, of all else in the newest
-    one that fits and goes with what the spec admits."""
+    """Give the requirements of all packages that the spec's own lead to: of the spec's own in the given releases, of
+    any other in the newest release that fits and that the spec admits."""
     lines = {name: case.lines(name, newest.get(name, case.taken[name])) for name in case.order}
     waiting = [line for group in lines.values() for line in group]
     left = _READ
@@ -269,17 +269,17 @@ def names_below(name: str, paths: Mapping[str, Iterable[str]]) -> frozenset[str]
 
 
 class Leading(Struct, frozen=True):
-    """The bounds by which the spec's own requirements lead, and what is left of them.
+    """The bounds by which the spec's own requirements lead, as far as conflicts leave them.
 
     A conflict costs the bound that stands latest in the order and in it, whole: first those at the newest, whose
     packages then may be older, but not behind; then that too. Nothing goes below the last lock's versions while there
     is an answer without that.
 
     order  of the packages
-    taken  versions of uv's own answer
-    newest, near, last  specifiers by package: the newest releases, those that aren't behind, and what isn't below the
-           last lock
-    left   questions
+    taken  the versions of uv's own answer
+    newest, near, last  specifiers by package: the newest releases, those that aren't behind, and those not below the
+                        last lock
+    left   the number of questions that may still be asked
     """
 
     order: tuple[str, ...]
@@ -298,7 +298,7 @@ class Leading(Struct, frozen=True):
 
     @property
     def following(self) -> Leading | None:
-        """What the next question has; None where uv's own answer has all of it, or after four."""
+        """The bounds of the next question; None where uv's own answer has all of them, or after four questions."""
         if not self.left or all(_admits(part, self.taken) for part in (self.newest, self.near, self.last)):
             return None
         following = replace(self, left=self.left - 1)
@@ -310,8 +310,8 @@ class Leading(Struct, frozen=True):
         return following
 
     def without(self, conflict: frozenset[str]) -> Leading:
-        """Give what is left beside the packages of a conflict: the latest bound that it names goes, or the latest of
-        all where it names none."""
+        """Drop a bound after a conflict: the latest one on a package that the conflict names, or the latest of all
+        where it names none."""
         parts = {"newest": self.newest, "near": self.near, "last": self.last}
         every = [(key, [name for name in self.order if name in part]) for key, part in parts.items()]
         named = [(key, [name for name in names if name in conflict]) for key, names in every]
@@ -322,7 +322,8 @@ class Leading(Struct, frozen=True):
 
 
 def leading(leads: Sequence[Lead], last: Mapping[str, str], taken: Mapping[str, str]) -> Leading:
-    """Give the bounds of what leads beside uv's own answer, whose versions are `taken`. `last` are the last lock's."""
+    """Give the bounds that lead beyond uv's own answer, whose versions are `taken`. `last` has the last lock's
+    versions."""
     names = [lead.name for lead in leads]
     near = {lead.name: lead.near for lead in leads if lead.near}
     at_newest = {lead.name: lead.newest for lead in leads if lead.newest}

@@ -29,11 +29,11 @@ _BEGINNINGS = 64
 
 
 class Answer(Struct, frozen=True, dict=True):
-    """uv's answer to a problem, and what reviews look at it with.
+    """uv's answer to a problem, with the sources by which reviews judge it.
 
-    uv_packages  as uv gave them
-    releases  the pages that it was chosen from
-    hashes    of files whose pages say none
+    uv_packages  the packages as uv gave them
+    releases  the pages that uv chose from
+    hashes    the hashes of files whose pages have none
     """
 
     problem: Problem
@@ -50,8 +50,8 @@ class Answer(Struct, frozen=True, dict=True):
 
     @cached_property
     def packages(self) -> tuple[Found, ...]:
-        """The packages without what only a correction leads to, each file with its hash. Raises IndexFailure, and what
-        reading METADATA raises."""
+        """The packages, without those to which only a correction leads, each file with its hash. Raises IndexFailure,
+        and what reading METADATA raises."""
         hashed = with_hashes(self.uv_packages, self.problem.question, self.hashes)
         return drop_unreachable(hashed, self.problem.request, self.reading)
 
@@ -65,9 +65,9 @@ class Settled(Struct, frozen=True):
     """The end of a loop.
 
     answer   the one for which no review has a new bound
-    first    uv's first answer from all that it has to see
+    first    uv's first answer with all sources that it has to see
     own      the answer before the spec's requirements led
-    outcome  what is made of it, once reviews of the whole have nothing new
+    outcome  the target's result, once reviews of the whole have nothing new
     """
 
     answer: Answer
@@ -81,7 +81,7 @@ class Settled(Struct, frozen=True):
 
 
 class Unsettled(Struct, frozen=True):
-    """The end of a loop without an answer: the problem that has none, and what refuses it."""
+    """The end of a loop without an answer: the problem, and its refusal."""
 
     problem: Problem
     refusal: AnswerNo
@@ -96,11 +96,11 @@ Relaxation = Callable[[Problem, EnvspecError], Iterable[Bound]]
 
 
 class Reviews(Struct, frozen=True):
-    """The functions that look at answers, the cheapest first, and at what stands in the place of one.
+    """The functions that look at answers, the cheapest first, and at conflicts and ends.
 
-    of_end  looks at an end. Gives the problem to begin anew with, or the end where it is the last word; raises AnswerNo
-            for an answer that is refused
-    once    gives the end of a problem, which another target may have come to already
+    of_end  looks at an end: gives the problem to begin anew with, or the end itself where it is final; raises AnswerNo
+            for a refused answer
+    once    gives the end of a problem; an equal problem of another target may have it already
     """
 
     of_answers: tuple[Review, ...]
@@ -110,8 +110,8 @@ class Reviews(Struct, frozen=True):
 
 
 def settle(begun: Problem, ask: Ask, reviews: Reviews, lead: Callable[[Answer], Leading]) -> End:
-    """Ask until no review has a new bound, and then with as much of what leads as can be had; begin anew as long as an
-    end says so. A fallback's refusal leaves the one before it.
+    """Ask until no review has a new bound, then with as many leading bounds as uv can meet. Begin anew as long as the
+    review of the end gives another problem. Where a fallback is refused too, the refusal before it is reported.
 
     Raises what `ask` raises, and InternalError after too many questions.
     """
@@ -132,36 +132,39 @@ def settle(begun: Problem, ask: Ask, reviews: Reviews, lead: Callable[[Answer], 
     raise InternalError(f"{begun.label}: no end after {_BEGINNINGS} answers")
 
 
-def _settle(begun: Problem, ask: Ask, reviews: Reviews, lead: Callable[[Answer], Leading]) -> End:
-    problem = base = begun
+def _settle(initial: Problem, ask: Ask, reviews: Reviews, lead: Callable[[Answer], Leading]) -> End:
+    """Ask in two stages. The first asks without the bounds that lead, until no review has a new bound: its answer is
+    the fallback of the second. The second adds the leading bounds; each conflict drops some of them.
+    """
+    problem = base = initial
     first: Answer | None = None
-    own: Answer | None = None
+    fallback: Answer | None = None
     leading: Leading | None = None
     for _ in range(_ROUNDS):
         try:
-            answer, more = _answer(problem, ask, reviews)
+            answer, new_bounds = _answer(problem, ask, reviews)
         except AnswerNo as refusal:
             if leading is None:
                 return Unsettled(problem, refusal)
             leading = leading.without(frozenset(refusal.packages))
         else:
-            if not any(bound.form == "source" for bound in more):
+            if not any(bound.form == "source" for bound in new_bounds):
                 first = first or answer
-            if more:
-                problem = problem.beside(*more)
+            if new_bounds:
+                problem = problem.beside(*new_bounds)
                 continue
             assert answer is not None and first is not None
-            if own is not None:
-                return Settled(answer, first, own)
-            own, leading = answer, lead(answer)
-            # what was needed for this answer alone is found again
-            base = begun.beside(*(bound for bound in problem.bounds if bound.form in ("final", "requirement")))
-        assert own is not None and first is not None
+            if fallback is not None:
+                return Settled(answer, first, fallback)
+            fallback, leading = answer, lead(answer)
+            # other bounds may belong to this answer alone: reviews find them again where the next answer needs them
+            base = initial.beside(*(bound for bound in problem.bounds if bound.form in ("final", "requirement")))
+        assert fallback is not None and first is not None
         following = leading.following
         if following is None:
-            return Settled(own, first, own)
+            return Settled(fallback, first, fallback)
         leading, problem = following, base.beside(*following.bounds)
-    raise InternalError(f"{begun.label}: no end after {_ROUNDS} questions: {problem.bounds[-1].line}")
+    raise InternalError(f"{initial.label}: no end after {_ROUNDS} questions: {problem.bounds[-1].line}")
 
 
 def _answer(problem: Problem, ask: Ask, reviews: Reviews) -> tuple[Answer | None, tuple[Bound, ...]]:

@@ -70,7 +70,8 @@ def asks_of(request: Request, edges: Mapping[str, Sequence[str]]) -> dict[str, A
 
 @lru_cache(maxsize=16)
 def own_asks(request: Request) -> Mapping[str, Asks]:
-    """Collect the bounds of the spec and its constraints alone. Kept: whoever judges packages one by one asks again."""
+    """Collect the bounds of the spec and its constraints alone. Cached: a judge of single packages asks again and
+    again."""
     return asks_of(request, {})
 
 
@@ -145,7 +146,7 @@ def fitting_releases(name: str, request: Request, releases: Releases) -> Iterato
 
 @lru_cache(maxsize=1 << 10)
 def all_fitting(name: str, request: Request, releases: Releases) -> tuple[Release, ...]:
-    """List these. Kept: each look at an answer asks again."""
+    """List `fitting_releases`. Cached: each look at an answer asks again."""
     return tuple(fitting_releases(name, request, releases))
 
 
@@ -182,7 +183,7 @@ _FEATURES = 3
 
 def is_behind(release: Release, than: Release, name: str, page: Iterable[Release]) -> bool:
     """Return whether a release is a year behind another one, or, of a framework, three feature releases of its `page`.
-    Where a page says no times, it isn't by time."""
+    A page without times counts no years."""
     own, newer = version_of(release.version), version_of(than.version)
     if own is None or newer is None or own >= newer:
         return False

@@ -29,9 +29,9 @@ class PipAnswer(Struct, frozen=True):
     """A solved target.
 
     request   its request, with the variants that were met
-    index     that its torch comes from
-    findings  what is to be said of how it came about
-    shared    the versions that another target has, and that it took where they fit
+    index     the index of its torch
+    findings  the findings about its resolution
+    shared    another target's versions, preferred where they fit
     subject   the target itself, with the pins
     """
 
@@ -48,8 +48,8 @@ class PipAnswer(Struct, frozen=True):
 
 
 class Solution(Struct, frozen=True):
-    """The solution of targets with equal requests, with what notes about it need. `pinned` has the versions of the old
-    lock, which were told when they were chosen."""
+    """The solution of targets with equal requests, and the sources of notes about it. `pinned` has the versions of the
+    old lock: notes on these were printed when they were chosen."""
 
     answer: PipAnswer
     pinned: Mapping[str, str]
@@ -63,7 +63,7 @@ def notes_of(
     hashed: Sequence[str],
     static: StaticReader,
 ) -> Iterator[Finding]:
-    """Yield what there is to say of solutions' files. `hashed` lists the URLs of files whose pages say no sha256."""
+    """Yield the notes on solutions' files. `hashed` lists the URLs of files whose pages have no sha256."""
     groups = {solution.answer.request: solution.targets for solution in solutions}
     packages = {solution.answer.request: solution.answer.packages for solution in solutions}
     yield from variant_notes(packages, groups)
@@ -87,7 +87,7 @@ def _inert_sources(solutions: Iterable[Solution], static: StaticReader) -> Itera
 
 
 def moved_beside(before: Mapping[str, str], after: Mapping[str, str], names: Collection[str]) -> str:
-    """List for the end of a sentence what else differs between two solutions than packages that are `names`."""
+    """List, for the end of a sentence, the packages besides `names` that differ between two solutions."""
     changes = [
         f"{name} {after[name]} for {before[name]}"
         for name in sorted(before.keys() & after.keys() - {*names})
@@ -123,9 +123,9 @@ def _yanked_files(
 def rejected_findings(
     rejected: Mapping[str, str], before: Mapping[str, str], now: Mapping[str, str], pinned: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Tell what is locked in place of releases that uv takes and envspec doesn't; `rejected` says of each package which
-    and why. What else differs from uv's answer `before` is said with the first. What is `pinned` from the old lock was
-    told when it was chosen."""
+    """Report the versions locked in place of releases that uv takes and envspec rejects. `rejected` has each package's
+    release and the reason. Other differences from uv's answer `before` stand with the first finding. Versions `pinned`
+    from the old lock aren't reported again."""
     beside = moved_beside(before, now, rejected)
     for name, why in sorted(rejected.items()):
         if name not in pinned or pinned[name].partition("+")[0] != now.get(name):
@@ -137,8 +137,8 @@ def rejected_findings(
 def downgrades(
     now: Mapping[str, str], last: Mapping[str, str], edges: Mapping[str, Sequence[str]]
 ) -> Iterator[Finding]:
-    """Tell each package that is older than in the `last` lock, local parts aside, which name a CUDA, and the
-    requirement that refuses what was there."""
+    """Report each package that is older than in the `last` lock, and the requirement that refuses the locked version.
+    Local parts, which name a CUDA, don't count."""
     for name in sorted(last.keys() & now.keys()):
         old = last[name].partition("+")[0]
         if is_older(now[name], old):

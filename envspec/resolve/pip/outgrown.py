@@ -1,5 +1,5 @@
-"""The older release that is no answer: a package of the spec goes back for the target's torch or glibc to a release
-that names neither. Pages and METADATA of newer releases decide it; nothing is solved."""
+"""Older releases that are no answer: for the target's torch or glibc, a package of the spec goes back to a release that
+names neither. Pages and METADATA of newer releases decide it; nothing is solved."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from envspec.resolve.torch_index.choice import TorchIndex
 
 
 class Outgrown(Struct, frozen=True):
-    """A package of the spec that the target sent back to a release which names nothing of what the target has.
+    """A package of the spec that went back, for the target's sake, to a release that names neither the target's torch
+    nor its glibc.
 
     newer  its newest release, or the next one, that fits by its page: its requirements don't go with the target
-    cause  what that one wants
+    cause  the newer release's demand that the target can't meet
     own    the release of torch in the answer; None without one
-    leads  whether it leads to torch there
+    leads  the package leads to torch in the answer
     """
 
     name: str
@@ -36,7 +37,7 @@ class Outgrown(Struct, frozen=True):
     leads: bool = False
 
     def reason(self, request: Request) -> str:
-        """Say what the newer release wants that the target hasn't."""
+        """Name the newer release's demand that the target can't meet."""
         if not self.cause.torch:
             behind = Behind(self.name, self.taken, self.newer, far=True, cause=self.cause)
             return reason_of([behind], request, self.cause.glibc)
@@ -47,8 +48,8 @@ class Outgrown(Struct, frozen=True):
 
 
 def find_outgrown(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) -> Iterator[Outgrown]:
-    """Find them in an answer. Of one for which releases were given up already, the rules judge what it went back to.
-    Versions that are `shared` with another target were that one's to choose."""
+    """Find outgrown packages in an answer. None in a request with releases that envspec gave up: there the rules judge.
+    Versions `shared` with another target don't count: that target chose them."""
     own = case.taken.get("torch")
     locked = {package.name: package.version for package in case.packages}
     for name in () if case.request.own else case.order:

@@ -1,4 +1,4 @@
-"""From uv's answer to pins: the file that a target installs, its index's name, the edges that hold in the target."""
+"""Pins of uv's answer: the file that a target installs, its index's name, the edges that hold in the target."""
 
 from __future__ import annotations
 

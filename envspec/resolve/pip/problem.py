@@ -71,20 +71,21 @@ class Retreat(Struct, frozen=True):
         return not self.refuses and self.release.source
 
     def why(self, request: Request) -> str:
-        """Say why the release isn't an answer."""
+        """Give the reason why the release isn't an answer."""
         if self.refuses:
             return refusal(self.release, request)
         return f"{self.release.version} has no wheel for Python {request.python}, only for older ones"
 
     def message(self, request: Request) -> str:
-        """Say why the release isn't an answer, and what an older one would be."""
+        """Write the message: the reason why the release isn't an answer, and the older one that would be."""
         older = self.older if self.refuses else self.taken
         note = f", and {older} says nothing of it" if older else ""
         return f"{self.name} {self.why(request)}{note}"
 
 
 def refusal(release: Release, request: Request) -> str:
-    """Say that a release refuses a target's Python: the very build's, where it takes others of that minor version."""
+    """Write that a release refuses a target's Python, with the patch release where it admits others of that minor
+    version."""
     requires = release.requires_python or ""
     some = any(takes_python(requires, build) for build in releases_of(request.python, None))
     python = request.full_python if some else request.python
@@ -92,12 +93,12 @@ def refusal(release: Release, request: Request) -> str:
 
 
 class Bound(Struct, frozen=True):
-    """Something that envspec adds to a problem.
+    """A bound, or another term, that envspec adds to a problem.
 
     line      PEP 508; of the forms `source` and `final` the package's name
-    why       the release that it leaves out, and the reason, where that is told: "2.0 is a pre-release"
+    why       the release that it leaves out, and the reason, for messages: "2.0 is a pre-release"
     retreat   the release that the target's Python is too new for
-    above     the versions of what led to that package
+    above     the versions of the packages that led to that package
     """
 
     line: str
@@ -116,26 +117,26 @@ _S = TypeVar("_S", bound="Subject")
 
 
 class Subject(Protocol):
-    """A target of a spec, with all that the answers so far have shown."""
+    """A target of a spec, with the knowledge from the answers so far."""
 
     @property
     def request(self) -> Request | None:
-        """What its pip half asks for; None without one."""
+        """The request of its pip half; None without one."""
 
     @property
     def preferences(self) -> Preferences | None:
         """The versions to keep in place of the last lock's; None for those."""
 
     def review(self: _S, pins: tuple[Pin, ...]) -> _S:
-        """Give the target with what an answer shows, the first that makes it another request; else with the answer.
-        Raises AnswerNo for one that is refused."""
+        """Give the target with the first new term that an answer shows, which makes it another request; else with the
+        answer. Raises AnswerNo for one that is refused."""
 
     def without_refusals(self: _S) -> _S | None:
-        """Give the target as it was before the rules' refusals bounded it, where nothing is an answer beside those."""
+        """Give the target as it was before the rules' refusals bounded it, where those leave no answer."""
 
 
 class Unreviewed(Struct, frozen=True):
-    """A request of no target: whatever its answer is, nothing more is asked."""
+    """A request without a target. Any answer to it stands."""
 
     request: Request
     preferences: Preferences | None = None
@@ -151,10 +152,10 @@ class Unreviewed(Struct, frozen=True):
 class Problem(Struct, frozen=True, dict=True):
     """A question about one target.
 
-    own_request  what the target asks for, with the variants that were met
+    own_request  the target's request, with the variants that were met
     label        the target's name, for messages
     pinned       versions of the last lock that stay where they fit: they were judged when they were chosen
-    index        that the torch family comes from
+    index        the index of the torch family
     is_fresh     no cached page counts, however young
     is_fallback  its answer counts; its refusal isn't reported, but the one before it
     """
@@ -170,11 +171,11 @@ class Problem(Struct, frozen=True, dict=True):
 
     @cached_property
     def request(self) -> Request:
-        """What is asked, with the bounds of the torch family's index."""
+        """The target's request with the bounds of the torch family's index."""
         return with_constraints(self.own_request, self.index.constraints)
 
     def of_target(self, equal: Problem) -> Problem:
-        """Give the problem as one of the target that asks an equal one: requests that differ in notes are equal."""
+        """Give the problem to another target with an equal one: equal requests may still differ in their notes."""
         return replace(self, own_request=equal.own_request, label=equal.label, subject=equal.subject)
 
     def beside(self, *more: Bound) -> Problem:
@@ -182,7 +183,7 @@ class Problem(Struct, frozen=True, dict=True):
         return replace(self, bounds=(*self.bounds, *more))
 
     def unknown(self, bounds: Iterable[Bound]) -> tuple[Bound, ...]:
-        """Pick the bounds that say something new."""
+        """Pick the bounds that the problem doesn't have yet."""
         known = {(bound.form, bound.line) for bound in self.bounds}
         return tuple(bound for bound in bounds if (bound.form, bound.line) not in known)
 

@@ -28,7 +28,7 @@ from envspec.resolve.uv.answer import Found
 
 
 class RequestPages(Struct, frozen=True):
-    """The pages for a request: its releases, those that the spec admits, and what each requires."""
+    """The pages for a request: the releases, those that the spec admits, and each one's requirements."""
 
     releases: Releases
     admitted: Releases
@@ -49,7 +49,7 @@ class Published(Struct, frozen=True, eq=False):
         settled: Mapping[str, str],
         answer: Callable[[], Mapping[str, Sequence[str]]],
     ) -> LeadCase:
-        """Give an answer with pages and METADATA of what is newer."""
+        """Give an answer with pages and METADATA of newer releases."""
         pages = self._pages(request, index)
         return LeadCase(request, packages, settled, answer, pages.releases, pages.admitted, pages.requires)
 

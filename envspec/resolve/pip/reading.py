@@ -1,5 +1,4 @@
-"""Metadata read in the background: it begins with the first package that's found, while uv still solves for
-other targets."""
+"""Metadata read in the background, from the first known package on, while uv still solves for other targets."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Request(RecordWithNotes, frozen=True, eq=False):
     """One pip resolution.
 
     requirements    normalised PEP 508 lines (`envspec.lock.inputs`)
-    direct          the packages that the spec itself asks for, in its order, without what builds alone need
+    direct          the packages that the spec itself asks for, in its order, without those for builds alone
     constraints     PEP 508 lines that bound a package without asking for it
     overrides       PEP 508 lines that take the place of all others on their package
     find_links      the flat indexes of the target: name and page (`envspec.lock.inputs.page_name`)
@@ -57,19 +57,20 @@ class Request(RecordWithNotes, frozen=True, eq=False):
     sources         package → name of the spec's index it must come from
     public          packages that the spec takes from PyPI, whatever index has them
     exclude_newer   RFC 3339, or None
-    exempt          packages that it doesn't hold for → the bound that holds for them, None for none
+    exempt          packages that are exempt from it → their own bound, None for none
     provided        packages of conda or of a base in the same environment: PyPI name and version, which pip keeps
-    extras          what the extras of a base's packages require
-    metadata        what the spec states of sources, in place of their METADATA
+    extras          the requirements of the extras of a base's packages
+    metadata        the spec's statements on sources, in place of their METADATA
     corrections     of published METADATA
     variants        names whose releases uv sees as the variant that `machine` installs
-    machine         what the target says of its machines; None in what targets share as long as no variant is met
+    machine         the target's facts about its machines; None in a request that targets share, as long as no variant
+                    is met
     accepted        findings that the spec accepts, as `TargetInputs.accept` has their codes
-    own             the constraints that are envspec's own: of releases that it gave up
+    own             envspec's own constraints, on releases that it gave up
     final           packages with final releases that envspec's own bounds leave out: no pre-release stands in for them
     python_version  the exact Python: of the build that the target gets, or else the oldest that the spec admits
     any_python      the versions of which the machine may bring any; none where the build is known
-    on_base         whether what is provided is a base's, not conda's
+    on_base         the provided packages are a base's, not conda's
     own_machine     the same, for when one is met: requests that differ in it alone are equal
     """
 
@@ -110,7 +111,7 @@ class Request(RecordWithNotes, frozen=True, eq=False):
 
     @property
     def stand_ins(self) -> Provided:
-        """What is provided, as the index proxy shows it."""
+        """The provided packages as the index proxy shows them."""
         lines = dict(self.extras)
         return tuple((name, version, lines.get(name, ())) for name, version in self.provided)
 
@@ -141,7 +142,8 @@ class Request(RecordWithNotes, frozen=True, eq=False):
 
     @property
     def named(self) -> tuple[str, ...]:
-        """What the spec itself asks for by name and not by an address, in its order: bounds count for these alone."""
+        """The packages that the spec itself asks for by name and not by an address, in its order: bounds count for
+        these alone."""
         known = {requirement_name(text): " @ " in text for text in self.effective}
         return tuple(name for name in self.direct or known if known.get(name) is False)
 

@@ -1,4 +1,4 @@
-"""The older release that is an answer: one that names the target's own Python, CUDA or torch. Pure: pages come in
+"""Older releases that are an answer: those that name the target's own Python, CUDA or torch. Pure: pages come in
 through a function.
 
 uv answers a release that can't be had by an older one, and takes no notice of an upper bound in Requires-Python
@@ -73,8 +73,8 @@ def retreats(
 
 
 def newest_releases(request: Request, releases: Releases) -> tuple[Found, ...]:
-    """Give the newest releases of what the spec asks for that uv may take, which takes no notice of an upper bound in
-    Requires-Python; each alone, as the pages have them."""
+    """Give the newest releases of the spec's packages that uv may take, each alone, as the pages have them. uv takes no
+    notice of an upper bound in Requires-Python."""
     asks, provided = own_asks(request), dict(request.provided)
     holds = markers_of(request.platform, request.full_python).hold
     names = {requirement_name(line) for line in request.effective if " @ " not in line and holds(line, frozenset())}
@@ -160,8 +160,8 @@ def newest_python(retreat: Retreat, request: Request) -> str | None:
 def bounds_of(
     retreated: Iterable[Retreat], request: Request, above: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Bound, ...]:
-    """Give the bounds that leave releases to be had which name the target's Python, or the newest one's source, in the
-    place of these. `above` has the versions of what leads to them."""
+    """Give the bounds that replace these releases by older ones that name the target's Python, or by the newest one's
+    source. `above` has the versions of the packages that lead to them."""
     return tuple(
         Bound(retreat.name, "source")
         if retreat.may_be_built
@@ -176,8 +176,8 @@ def bounds_of(
 
 
 def caps(problem: Problem, releases: Releases) -> tuple[Bound, ...]:
-    """Give the bounds of what the spec asks for whose newest release the target's Python is too new for: uv takes no
-    notice of that. Raises Retreated where no release names the Python."""
+    """Give bounds on the spec's packages whose newest release is too old for the target's Python: uv takes no notice of
+    that. Raises Retreated where no release names the Python."""
     request = problem.question
     capped = retreats(newest_releases(request, releases), request, own_asks(request), releases)
     if lost := [retreat for retreat in capped if retreat.named is None]:
@@ -211,7 +211,7 @@ def review_python(
 
 
 def refuse_bounds_of_python(problem: Problem, releases: Releases) -> None:
-    """Raise Retreated where a problem has bounds for the target's Python, beside which there is no answer."""
+    """Raise Retreated for a problem without an answer that has bounds for the target's Python."""
     if before := [bound.retreat for bound in problem.bounds if bound.retreat]:
         refuse_retreats(before, problem.request, problem.label, releases)
 
@@ -219,7 +219,7 @@ def refuse_bounds_of_python(problem: Problem, releases: Releases) -> None:
 def versions_above(
     names: Iterable[str], packages: Iterable[Found], edges: Mapping[str, Sequence[str]]
 ) -> dict[str, str]:
-    """Give the versions of what leads to packages of a solution."""
+    """Give the versions of the packages that lead to packages of a solution."""
     required = {name: {requirement_name(line) for line in lines} for name, lines in edges.items()}
     leading, waiting = set[str](), [*names]
     while waiting:
@@ -242,8 +242,8 @@ def went_back(before: Mapping[str, str], packages: Iterable[Found], request: Req
 
 
 class Retreated(Infeasible):
-    """The only answers are older releases that name nothing of what the target has. `ways` may lead to one, as may the
-    word of the spec that it knows better."""
+    """The only answers are older releases that name none of the target's Python, CUDA and torch. `ways` may lead to a
+    better answer; the spec may also accept this one."""
 
     def __init__(self, message: str, ways: Iterable[Way], codes: Mapping[str, str], by: tuple[str, ...] = ()) -> None:
         """`codes` has the code under which each package can be accepted; `by` are those that sent them back."""
@@ -277,11 +277,11 @@ def refuse_retreats(lost: Sequence[Retreat], request: Request, label: str, relea
 
 
 class LostExtra(Struct, frozen=True):
-    """An extra that the spec asks for and the release of a solution hasn't.
+    """An extra that the spec asks for and that the solution's release doesn't have.
 
     line     the spec's requirement
     release  the newest release after it that the spec admits and the target can't have
-    wants    what that one wants of the target, where uv takes it without envspec's bounds
+    wants    that release's demand on the target, where uv takes it without envspec's bounds
     glibc    the glibc that all of that answer goes with; None where glibc doesn't stand in its way
     offers   the extras of that release
     """
@@ -296,7 +296,7 @@ class LostExtra(Struct, frozen=True):
     offers: frozenset[str] = frozenset()
 
     def message(self, request: Request) -> str:
-        """Say what is lost, and why the release that may have it isn't the answer."""
+        """Write the message: the lost extra, and the reason why the release that may have it isn't the answer."""
         version = self.release.version
         if not takes_python(self.release.requires_python or "", request.full_python):
             why = refusal(self.release, request).removeprefix(f"{version} ")
@@ -334,9 +334,9 @@ def lost_extras(
     ahead: Mapping[str, tuple[str, str, str | None]],
     releases: Releases,
 ) -> Iterator[LostExtra]:
-    """Find the extras that the spec asks for and a solution hasn't, and that a newer release may have: one that the
-    target refuses, or the one `ahead`, which uv takes without envspec's bounds, with what it wants and its glibc. What
-    the spec accepts is left out."""
+    """Find the extras that the spec asks for, that a solution doesn't have and that a newer release may have: one that
+    the target refuses, or the one `ahead`, which uv takes without envspec's bounds, with its demand on the target and
+    its glibc. Extras that the spec accepts to lose are left out."""
     packages, alone = {package.name: package for package in solution}, own_asks(request)
     holds = markers_of(request.platform, request.full_python).hold
     for line in request.effective:
@@ -397,7 +397,8 @@ def _older(request: Request) -> Iterator[Request]:
 
 
 def newer_pythons(python: str) -> tuple[str, ...]:
-    """List the Pythons after a target's, up to the newest that envspec knows: newer releases may take them alone."""
+    """List the Pythons after a target's, up to the newest that envspec knows: newer releases may support these
+    alone."""
     major, minor = python.split(".")[:2]
     return tuple(f"{major}.{number}" for number in range(int(minor) + 1, NEWEST_MINOR + 1))
 

@@ -1,4 +1,4 @@
-"""Reviews of uv's answers, and of what stands in the place of one: a function each, in one table."""
+"""Reviews of uv's answers, conflicts and ends: a function each, in one table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from envspec.resolve.pip.retreat import refuse_bounds_of_python, review_python
 
 
 def reviews_of(indexes: UvIndexes) -> Reviews:
-    """Give all of them, in the order in which they look."""
+    """Give all reviews in their order."""
     return Reviews(
         (partial(_sources, indexes), _python, _pre_releases),
         (partial(_unseen_sources, indexes), _neighbour, partial(_refused_python, indexes)),

@@ -35,7 +35,7 @@ from envspec.spec.model import Spec
 
 
 class IndexReaders(Struct, frozen=True):
-    """The pages, and the readers of what they list. All share one cache and one fetcher."""
+    """The pages, and the readers of the files listed there. All share one cache and one fetcher."""
 
     wheels: MetadataReader
     sources: SourceReader
@@ -43,7 +43,7 @@ class IndexReaders(Struct, frozen=True):
 
 
 def index_readers(cache: Path, fetcher: Fetcher, uv: Uv, opened: OpenedWheels | None) -> IndexReaders:
-    """Put them together over the cache's folder. `opened` gets what the wheels install whose METADATA is read."""
+    """Make the readers over the cache's folder. `opened` gets the installed paths of wheels whose METADATA is read."""
     metadata, files = MetadataCache(cache), FileStore(cache / ARTIFACTS, fetcher)
     return IndexReaders(
         wheels=MetadataReader(metadata, fetcher, opened),
@@ -59,8 +59,9 @@ def _places(spec: Spec, settings: Settings, uv: Uv) -> WheelPlaces:
 
 
 def recall_paths(spec: Spec, env: Mapping[str, str]) -> Callable[[Pin], frozenset[str] | None]:
-    """Make what gives the paths that a pin's wheel installs, as its RECORD was read for a lock; None where it wasn't on
-    this machine. Nothing is fetched. Raises InputError for a broken configuration, ToolError without uv."""
+    """Make the function that gives the paths which a pin's wheel installs, by the RECORD that a lock on this machine
+    read; it gives None for an unread one. Nothing is fetched. Raises InputError for a broken configuration, ToolError
+    without uv."""
     settings = load_settings(env)
     places, store = _places(spec, settings, find_uv(env)), WheelStore(settings.cache())
 
@@ -130,10 +131,10 @@ _AT_ONCE = 16
 
 
 def publishers(resolver: PipResolver, pins: Iterable[Pin]) -> tuple[dict[Pin, Publisher], tuple[Finding, ...]]:
-    """Ask for the publishers of pins that `resolver` has just made; leaves out those of which no index says any.
+    """Ask for the publishers of pins that `resolver` has just made; leaves out pins whose index names none.
 
-    Only the index itself is asked: a mirror's page may name places that this machine doesn't reach. An index that fails
-    is told, and stops nothing.
+    Only the index itself is asked: a mirror's page may name places that this machine doesn't reach. A failing index is
+    reported, and stops nothing.
     """
     store = ProvenanceStore(resolver.cache, resolver.pages.fetcher)
     places = resolver.inspector.places

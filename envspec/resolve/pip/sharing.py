@@ -1,5 +1,5 @@
-"""One version of a package across targets, and the old lock's: the versions that requests prefer, and the torch index
-that an old pin is from. Pure."""
+"""The versions that requests prefer, so that a package has one version across targets and the old lock's where it still
+fits, and the torch index of an old pin. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from envspec.resolve.uv.answer import Found
 
 
 def versions_of(packages: Sequence[Found]) -> dict[str, str]:
-    """Give versions for others to prefer. torch's local part names one CUDA: others prefer the release."""
+    """Give a target's versions for others to prefer. torch's local part names one CUDA: others prefer the release."""
     return {p.name: p.version.partition("+")[0] for p in packages if p.version and not p.git and not p.archive}
 
 
@@ -33,9 +33,9 @@ def commits_of(packages: Sequence[Found], request: Request) -> dict[str, str]:
 def after(
     begun: PipAnswer, own: Callable[[TorchIndex], Preferences], *, localised: bool
 ) -> Callable[[TorchIndex], Preferences]:
-    """Give the preferences of a target that is solved after another one, by index of torch's: its own, else what that
-    one found. `localised`, the torch family's have the names that the index has: uv then takes a release at once, and
-    doesn't go back to it from the newest, one by one."""
+    """Give the preferences of a target that is solved after another one, by index of torch's: its own, else the other
+    target's. With `localised`, the torch family's versions have the index's local parts: uv then takes a release at
+    once, and doesn't go back to it from the newest, one by one."""
     begun_pins = Preferences(versions_of(begun.packages), commits_of(begun.packages, begun.request))
 
     def prefer(index: TorchIndex) -> Preferences:

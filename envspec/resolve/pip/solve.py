@@ -103,7 +103,7 @@ class PipResolver(Struct, frozen=True):
     pages          pages of all indexes, for the index proxy
     cache          envspec's cache, where the index proxies keep the secret of their addresses
     scratch        gives an empty folder that goes when the resolution ends
-    inspector      is told where the files of the pins lie, and reads their wheels
+    inspector      gets the addresses of the pins' files, and reads their wheels
     """
 
     uv: Uv
@@ -129,7 +129,7 @@ class PipResolver(Struct, frozen=True):
 
         `keep` has, by target, the versions of the old lock that stay if they still fit.
 
-        That nothing satisfies them is said of pages as they are now, not as they were cached some minutes ago.
+        Before it reports a conflict, it asks whether cached pages have changed.
 
         Raises Unsatisfiable, Infeasible, IndexFailure, ToolError or SpecError, each naming the target.
         """
@@ -143,12 +143,12 @@ class PipResolver(Struct, frozen=True):
         return replace(self, uv=uv, sources=sources)
 
     def stop(self) -> None:
-        """End the programs of the question that was begun last."""
+        """End the programs of the latest question."""
         for processes in self._running:
             processes.stop()
 
     def is_behind(self, request: Request, versions: Mapping[str, str]) -> bool:
-        """Return whether versions leave something far behind that a request asks for itself. Raises IndexFailure."""
+        """Return whether versions leave a package of the request's own far behind. Raises IndexFailure."""
         releases, taken = self._uv_indexes.releases(request), {**versions}
         newest = find_newest(request, releases)
         # of torch the target's own CUDA decides, where it has one within the bounds
@@ -209,7 +209,7 @@ class PipResolver(Struct, frozen=True):
         return {name: cast("_S", answer.subject) for name, answer in answers.items()}, needed
 
     def findings(self, known: Iterable[Finding] = ()) -> tuple[Finding, ...]:
-        """Give what there is to say of the last solutions, beside what `others` say."""
+        """Give the findings on the last solutions, besides those of `others`."""
         hashed = self.hashes.hashed_urls() if self.hashes else ()
         notes = [*self._of_holes(), *notes_of(self._solutions, self._uv_indexes.releases, hashed, self.sources.static)]
         behind: list[Finding] = []

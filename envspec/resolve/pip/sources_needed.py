@@ -29,9 +29,9 @@ class NeededSource(Struct, frozen=True):
     glibc     with which, or a later one, a wheel would; None where none does
     python    with which a wheel would; None where none does
     late      its wheels for the target came after the spec's `exclude-newer`
-    fetches   the index from which its build downloads the wheel, where it holds nothing itself
-    lacks     what its build imports beside what it declares
-    targets   those that need it
+    fetches   the index from which its build downloads the wheel, where the source itself is empty
+    lacks     the imports of its build that it doesn't declare
+    targets   the targets that need it
     """
 
     name: str
@@ -49,7 +49,7 @@ class NeededSource(Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """Its name and version, the path to it, and what is known of its build and its wheels."""
+        """Its name and version, the path to it, and the known facts about its build and its wheels."""
         notes = [" → ".join(self.path)] if len(self.path) > 1 else []
         contents = f"needs a compiler: {self.compiles}" if self.compiles else "pure Python"
         notes.append(f"its build downloads a wheel from {self.fetches}" if self.fetches else contents)
@@ -65,9 +65,9 @@ class NeededSource(Struct, frozen=True):
 
 
 class BuildNeeds(AnswerNo):
-    """The build of a source imports what it doesn't declare, and the spec doesn't name. `line` is all that it requires,
-    for `build-dependencies` of the whole spec, or of `tables`, targets with tables of their own. `listed`: such a table
-    has the key already."""
+    """The build of a source imports modules that neither it declares nor the spec names. `line` has all its
+    requirements, for `build-dependencies` of the whole spec, or of `tables`, targets with tables of their own.
+    `listed`: such a table has the key already."""
 
     code = "build-needs"
 
@@ -83,7 +83,7 @@ class BuildNeeds(AnswerNo):
 
 
 def with_lines(needs: Iterable[BuildNeeds]) -> list[BuildNeeds]:
-    """Give the errors of builds with their hint: of those that belong to one table, the last has the line of all."""
+    """Give the errors of builds with their hint: the last error of each table has the line for all of that table."""
     every = list(needs)
     tables: dict[tuple[str, ...], list[BuildNeeds]] = {}
     for needed in every:
@@ -127,8 +127,8 @@ class SourcesNeeded(AnswerNo):
         self.targets, self.ways = tuple(targets), tuple(_other_machines(self.needed))
 
     def without(self, replaced: Collection[str]) -> SourcesNeeded | None:
-        """Give it without the sources that packages of the spec alone lead to in whose place another is to be named;
-        None where that is all."""
+        """Give the error without the sources to which the `replaced` packages of the spec lead; None where no source is
+        left."""
         left = [source for source in self.needed if source.path[0] not in replaced]
         if len(left) == len(self.needed):
             return self
@@ -143,7 +143,7 @@ def names_needed(error: EnvspecError) -> tuple[str, ...]:
 
 
 def take_in_one_line(errors: Iterable[EnvspecError]) -> None:
-    """Let the last of the errors that ask for sources name those of all, where there are several."""
+    """Where several errors ask for sources, let the last one name the sources of all."""
     needed = [error for error in errors if names_needed(error)]
     if len(needed) > 1:
         for error in needed:
@@ -194,8 +194,8 @@ def needed_source(
     releases: Releases,
     requires: Callable[[str], Iterable[str]],
 ) -> NeededSource:
-    """Describe a package that is needed from source, in a solution that has packages of these `names`. `requires` names
-    what one requires."""
+    """Describe a package that is needed from source, in a solution that has packages of these `names`. `requires` gives
+    a package's requirements."""
     roots = sorted(map(requirement_name, request.requirements))
     release = next((release for release in releases(package.name) if release.version == package.version), None)
     wheels = release.wheels if release else ()

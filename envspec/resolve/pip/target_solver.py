@@ -1,4 +1,4 @@
-"""The solver of one target: what its loop asks uv, and what its answers are judged by."""
+"""The solver of one target: its loop's questions to uv, and the judges of the answers."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ Prefer = Callable[[TorchIndex], Preferences]
 
 
 class Preferred(Struct, frozen=True):
-    """The versions that a problem prefers: of those that another target has none is `pinned`, and may be older than
-    this one's last lock; but torch is each one's own.
+    """The versions that a problem prefers. A version shared from another target isn't `pinned`, and may be older than
+    this target's last lock; torch is never shared.
 
-    all     as uv is told
-    pinned  from the last lock
+    all     the versions that uv prefers
+    pinned  the versions from the last lock
     shared  from another target
     last    the last lock's, whether they are to be kept or not
     """
@@ -87,9 +87,9 @@ class Preferred(Struct, frozen=True):
 
 
 class TorchIndexes(Struct, frozen=True):
-    """The indexes of a request's torch family: that of the pin to keep, and the one that the facts choose.
+    """The indexes of a request's torch family: the pinned one, and the one that the facts choose.
 
-    may_move  whether another than the first may be asked
+    may_move  uv may ask another index than the first
     """
 
     first: TorchIndex
@@ -99,7 +99,7 @@ class TorchIndexes(Struct, frozen=True):
 
     @classmethod
     def of(cls, index: TorchIndex) -> TorchIndexes:
-        """Give one, beside which no other is asked."""
+        """Make a choice of one index, besides which uv asks no other."""
         return cls(index, index, may_move=False)
 
 
@@ -161,7 +161,7 @@ class Serving(Struct, frozen=True):
 
 
 class TargetSolver(Struct, frozen=True):
-    """A target, and what it is solved with.
+    """A target with the functions and versions that solve it.
 
     label   its name, for messages
     torch   gives the indexes of a request's torch family
@@ -177,7 +177,7 @@ class TargetSolver(Struct, frozen=True):
     last: Mapping[str, str]
 
     def solve(self) -> PipAnswer:
-        """Solve the target, with what is to be said of it. Raises Unsatisfiable, Infeasible, IndexFailure, ToolError or
+        """Solve the target, with the findings on it. Raises Unsatisfiable, Infeasible, IndexFailure, ToolError or
         SpecError."""
         begun, serving = self._start(self.subject), self.serving
         reviews = replace(reviews_of(serving.indexes), of_end=self._follow, once=self._settle_once)

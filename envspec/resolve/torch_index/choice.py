@@ -1,8 +1,8 @@
 """The index of the torch family for a target: PyPI if its default build has the asked CUDA, else PyTorch's index of
 that CUDA.
 
-Why it is so: docs/design/06-torch-builds.md. Facts: `envspec.facts.torch_builds` (what PyPI's default builds are) and
-`envspec.facts.wheels` (what the PyTorch indexes hold).
+Why it is so: docs/design/06-torch-builds.md. Facts: `envspec.facts.torch_builds` (PyPI's default builds) and
+`envspec.facts.wheels` (the files of the PyTorch indexes).
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ def choose_for_pin(request: Request, chosen: TorchIndex, pinned: str | None) -> 
 
 
 def index_of_older(request: Request, chosen: TorchIndex) -> TorchIndex | None:
-    """Give PyTorch's index of the target's CUDA where it has older releases of torch than PyPI has for that CUDA: which
-    one packages want beside the spec, only a resolution tells. None where there are none."""
+    """Give PyTorch's index of the target's CUDA where it has older releases of torch than PyPI has for that CUDA: only
+    a resolution shows which of them packages want beside the spec. None where there are none."""
     variant = torch_builds.variant_of(request.cuda)
     if chosen.variant is not None or not chosen.constraints:
         return None

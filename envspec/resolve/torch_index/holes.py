@@ -63,7 +63,7 @@ def held_files(request: Request, index: TorchIndex, project: str) -> dict[str, W
 
 
 def held_releases(request: Request, index: TorchIndex, project: str) -> tuple[Release, ...]:
-    """List these releases."""
+    """List the releases of `held_files`."""
     files = held_files(request, index, project).items()
     return tuple(_release_of(project, version, file.upload_time) for version, file in files)
 
@@ -171,7 +171,8 @@ def _release(pins: Sequence[Pin]) -> str | None:
 
 
 def unreachable_index(failure: IndexFailure, request: Request, index: TorchIndex, label: str) -> IndexFailure:
-    """Say of a live index that doesn't answer why envspec asked it, and what would do. `label` names the targets."""
+    """Make the error for a live index that doesn't answer: the reason why envspec asked it, and a remedy. `label` names
+    the targets."""
     torch, why = torch_request(request).text, failure.message.removeprefix(f"{label}: ")
     error = IndexFailure(
         f"{label}: the spec asks for {torch}, envspec's own facts have no file of {hole_text(request, index)}, and the "
@@ -261,7 +262,7 @@ class Unheld(Struct, frozen=True):
     hole: bool
 
     def sentence(self, request: Request) -> str:
-        """Say why the target can't have them: "torch 2.11.0, of which …"."""
+        """Write the reason why the target can't have them: "torch 2.11.0, of which …"."""
         target = f"{request.platform} and Python {request.python}"
         cuda = f"CUDA {request.cuda}" if request.cuda else "the CPU"
         named = [(project, [v for name, v in self.releases if name == project]) for project in FAMILY]
@@ -272,8 +273,7 @@ class Unheld(Struct, frozen=True):
 
 
 def find_unheld(needed: Iterable[tuple[str, str]], request: Request, index: TorchIndex) -> tuple[Unheld, ...]:
-    """Find, of projects with the ranges in which they are required, the family's that a request can't have, holes
-    first."""
+    """Find the torch family's projects, in their required ranges, that a request can't have; holes first."""
     if index.live:
         return ()
     by_kind: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
@@ -283,8 +283,8 @@ def find_unheld(needed: Iterable[tuple[str, str]], request: Request, index: Torc
 
 
 def explain_torch(refused: Unsatisfiable, request: Request, index: TorchIndex, *, gated: bool) -> Unsatisfiable:
-    """Add to a refusal what it asks for of the family and the target can't have, with the CUDA versions for which that
-    can be locked. `gated` says that the proxy serves the facts. Gives other refusals as they are."""
+    """Add to a refusal the torch family's releases that it asks for and the target can't have, with the CUDA versions
+    for which they can be locked. `gated`: the proxy serves the facts. Other refusals stay as they are."""
     proof = refused.conflict
     if index.live or proof.packages.isdisjoint(FAMILY):
         return refused

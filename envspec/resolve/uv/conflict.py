@@ -1,4 +1,4 @@
-"""uv's proof that no versions fit, read once into values. Nothing else reads it.
+"""uv's proof that no versions fit, as values. No other module reads it.
 
 A proof is a chain of "because A and B, we can conclude that C". What follows from premises is passed over. The forms
 are those of uv 0.13, recorded in tests/resolve/uv; what has another form is `unread`.

@@ -156,8 +156,8 @@ def _short_of(output: str, program: str) -> EnvspecError | None:
 
 
 def machine_error(status: int, output: str, program: str) -> EnvspecError | None:
-    """Make the error for a program that failed for what it ran on, by what it `output`: a signal, too little memory, a
-    disk, a quota or a right. None for one that did its work, or failed for another reason."""
+    """Make the error for a program that failed because of its machine, by its `output`: a signal, too little memory, a
+    disk, a quota or a permission. None for a success, and for a failure with another cause."""
     if status >= 0:
         return _short_of(output, program) if status else None
     # Who gets no more memory may not get any for a last word either: allocators abort without one.
@@ -174,7 +174,7 @@ def machine_error(status: int, output: str, program: str) -> EnvspecError | None
 
 
 def cause(stderr: str) -> str:
-    """Return what uv says went wrong, and why at bottom: the first and the last link of its chain."""
+    """Return uv's error and its root cause: the first and the last link of its chain."""
     body = _PART.search(stderr)
     parts = [" ".join(part.split()) for part in _PART.split(stderr[body.start() :] if body else stderr)]
     links = list(filter(None, parts)) or [""]
@@ -182,8 +182,8 @@ def cause(stderr: str) -> str:
 
 
 def build_failure(stderr: str) -> str:
-    """Give what a failed `uv build` comes down to: the exception that ended it, else what the build backend called an
-    error, else the end of uv's output."""
+    """Give the cause of a failed `uv build`: the exception that ended it, else the build backend's error, else the end
+    of uv's output."""
     lines = [line.strip() for line in redact(stderr).splitlines() if line.strip()]
     raised = [line for line in lines if _RAISED.match(line)]
     called = [line for line in lines if _SAID.match(line)]
@@ -191,7 +191,7 @@ def build_failure(stderr: str) -> str:
 
 
 def offline_failure(error: EnvspecError, label: str) -> EnvspecError:
-    """Make the error for an offline uv: whatever it couldn't fetch isn't in the cache.
+    """Make the error for an offline uv: the file that it couldn't fetch isn't in the cache.
 
     The message doesn't mention the proxy between uv and the network (`Uv._cut_off`), which the user didn't set up.
     """
@@ -326,7 +326,8 @@ def _hint(hints: Sequence[str]) -> str | None:
 
 
 def name_own_bound(message: str, package: str, is_own: Callable[[str], bool], whose: str) -> str:
-    """Put a bound of envspec's own, with which uv joins what packages require, as what it is: `whose` says for what."""
+    """Name envspec's own bound in a message, where uv joined it with the packages' requirements; `whose` names its
+    purpose."""
 
     def rewrite(match: re.Match[str]) -> str:
         before, bound = match[1], match[2].rstrip(".")

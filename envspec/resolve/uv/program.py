@@ -68,7 +68,7 @@ class Processes(Struct):
         return subprocess.CompletedProcess(process.args, process.returncode, *outputs)
 
     def begin(self) -> None:
-        """Let programs be started, as in the beginning: those that `stop` ended belonged to what failed."""
+        """Allow new programs after a `stop`, which ended those of a failed question."""
         self._stopped = False
 
     def stop(self) -> None:
@@ -80,7 +80,7 @@ class Processes(Struct):
 
 
 def end(pid: int) -> None:
-    """Tell a process and all its children to end; without /proc, only the process itself.
+    """End a process and all its children by SIGTERM; without /proc, only the process itself.
 
     With a session of its own, one call would do, but git and ssh would lose the terminal for their questions.
     """
@@ -90,15 +90,17 @@ def end(pid: int) -> None:
 
 
 def _descendants(pid: int) -> list[int]:
+    """List the numbers of all processes below one. Empty without /proc."""
     descendants: list[int] = []
     waiting = [pid]
     while waiting:
         parent = waiting.pop()
         try:
-            texts = [path.read_text() for path in Path(f"/proc/{parent}/task").glob("*/children")]
+            child_lists = [path.read_text() for path in Path(f"/proc/{parent}/task").glob("*/children")]
         except OSError:
+            # the process has ended meanwhile
             continue
-        children = [int(child) for text in texts for child in text.split()]
+        children = [int(child) for line in child_lists for child in line.split()]
         descendants += children
         waiting += children
     return descendants
@@ -122,7 +124,7 @@ class Uv(Struct):
 
     executable  the program
     env         the environment of this process
-    settings    the part of the user's uv.toml that is kept, as TOML values
+    settings    the part of the user's uv.toml that counts, as TOML values
     offline     use no network
     fresh       ask whether pages have changed, however young those in uv's cache are
     longest     seconds of the longest time-out that the user gave an index, 0 without any
@@ -152,7 +154,8 @@ class Uv(Struct):
 
     def settings_cut_off(self, host: str) -> dict[str, Any]:
         """Make the settings that keep uv from every network but the index proxy at `host`: a dead web proxy for all
-        other hosts, which its variables don't override. What it starts (git, build backends) isn't kept.
+        other hosts, which its variables don't override. Programs that uv starts (git, build backends) aren't bound by
+        them.
         """
         settings = {name: content for name, content in self.settings.items() if "proxy" not in name}
         return {**settings, "http-proxy": _NOWHERE, "https-proxy": _NOWHERE, "no-proxy": [host]}
@@ -232,7 +235,7 @@ def uvs_default_index(uv: Uv, cache_dir: Path) -> str | None:
 
 
 def uvs_pytorch_index(uv: Uv, cache_dir: Path, variant: str) -> str | None:
-    """The address of uv's PyTorch index for a variant ("cu126"), from uv's own message when it's asked for torch
+    """Find the address of uv's PyTorch index for a variant ("cu126"), in uv's own message when it's asked for torch
     without a network; remembered likewise. None for a variant that it doesn't know."""
 
     def ask() -> str | None:

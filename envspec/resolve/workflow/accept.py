@@ -54,8 +54,8 @@ def accept(
     solved: Sequence[Solved],
     judge: Callable[[Solved], tuple[Finding, ...]],
 ) -> tuple[tuple[LockedTarget, ...], tuple[Finding, ...]]:
-    """Turn the solved targets of a spec into its lock's, with what is to be said of them. `judge` judges the
-    pins of a target.
+    """Turn the solved targets of a spec into its lock's, with the findings on them. `judge` judges the pins of a
+    target.
 
     Raises Infeasible or InfeasibleTargets for pins that the rules refuse, WrongBuild when a CPU build or one of another
     CUDA got in, SpecError for a source that only a package names,
@@ -85,8 +85,8 @@ def accept(
 
 
 def notes_before(prepared: Iterable[Prepared], locked: Collection[LockedTarget] = ()) -> tuple[Finding, ...]:
-    """Give what the rules say of targets before anything is solved, without what the exact pins of a torch that is
-    locked have decided since."""
+    """Give the rules' findings on targets from before the resolution, without those that the exact pins of a locked
+    torch have decided since."""
     pinned = {target.name for target in locked if target.pin("torch", "pip") or target.pin("pytorch", "conda")}
     return merge_findings(
         (
@@ -98,20 +98,20 @@ def notes_before(prepared: Iterable[Prepared], locked: Collection[LockedTarget] 
 
 
 def effect_notes(solved: Sequence[Solved]) -> tuple[Finding, ...]:
-    """Say what corrections did to solved targets."""
+    """Report the effects of corrections on solved targets."""
     return tuple(correction_notes((target.name, effect) for target in solved for effect in target.effects))
 
 
 def refused_pins(
     spec: Spec, solved: Sequence[Solved], judge: Callable[[Spec, Solved], tuple[Finding, ...]]
 ) -> tuple[Infeasible, ...]:
-    """Give what the rules refuse of the pins of solved targets, with untried ways."""
+    """Give the pins of solved targets that the rules refuse, with untried ways."""
     pairs = ((target.name, _explain((*judge(spec, target), *of_retreats(spec, target)), target)) for target in solved)
     return refusals(merge_findings(pairs))
 
 
 def of_retreats(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
-    """Judge the older releases that a solved target has in place of what was given up."""
+    """Judge the older releases that a solved target has in place of those given up."""
     findings = retreats(solved.gave_up, solved.pip, solved.prepared.inputs.python)
     return apply_acceptances(findings, spec.pip_terms(solved.prepared.target).accept)
 

@@ -1,4 +1,4 @@
-"""A spec on a base: what the base has is no question any more, and what it is like is told."""
+"""A spec on a base: the base's packages are fixed, and findings describe them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from envspec.spec.model import Located, Spec, Target
 
 
 def judge_on_base(spec: Spec, target: Target, base: Inventory, replaced: Collection[str]) -> Verdict:
-    """Judge a target on its base: the base by its inventory, and by the tables of releases what comes on top."""
+    """Judge a target on its base: the base by its inventory, the packages on top by the tables of releases."""
     stay = {name for name, _ in base.packages_besides(replaced)}
     known = stay | {*FAMILY} if "torch" in stay else stay
     verdict = judge(*_without(spec, target, known), with_ways=False)
@@ -53,8 +53,8 @@ def _without(spec: Spec, target: Target, names: Collection[str]) -> tuple[Spec, 
 
 
 def base_findings(locked: Sequence[LockedTarget], inventories: Mapping[str, Inventory]) -> tuple[Finding, ...]:
-    """Say once of each package how a base counts: its pre-releases as what they are on the way to, wheels that were
-    compiled for a release beside a vendor's own torch, and what its packages lack."""
+    """Report once for each package how a base counts: its pre-releases as their final releases, wheels that were
+    compiled for a release beside a vendor's own torch, and the unmet requirements of its packages."""
     bases = ((target, inventories.get(target.inputs.platform)) for target in locked)
     return merge_findings((target.name, (*_of_target(target, base),)) for target, base in bases if base)
 

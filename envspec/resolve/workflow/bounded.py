@@ -35,7 +35,7 @@ class GivenUp(Struct, frozen=True):
 
     @property
     def final(self) -> str | None:
-        """The package that was given up, if it had a final release: a pre-release isn't what is left of it."""
+        """The package that was given up, if that was a final release: then no pre-release stands in for it."""
         name = head_of(str(self.finding.bound)).name
         version = version_of(self.pins.get(name, ""))
         return name if version is not None and not version.is_prerelease else None
@@ -46,8 +46,8 @@ class GivenUp(Struct, frozen=True):
 
 
 def describe_moves(given_up: Iterable[GivenUp], now: Mapping[str, str]) -> tuple[tuple[str, str | None, str], ...]:
-    """Say what is locked instead, in a line for each package that had to move, with the first reason for it; how to
-    keep that pin, where it may be safe; and the package."""
+    """Yield a line for each package that had to move: the version locked instead, and the first reason; with it the way
+    to keep the pin, where that may be safe, and the package."""
     lines: dict[str, tuple[str, str | None]] = {}
     given_up = tuple(given_up)
     for lost in given_up:
@@ -64,9 +64,9 @@ def describe_moves(given_up: Iterable[GivenUp], now: Mapping[str, str]) -> tuple
 
 
 def retreats(given_up: Iterable[GivenUp], pins: Sequence[Pin], python: str | None = None) -> tuple[Finding, ...]:
-    """Refuse the older releases that a solution has in place of what was made for less than the target has: one is an
-    answer only if it names what the target has, by a pin of torch or a bound that refuses the next minor. A newer
-    Python than the target's `python` may bring the release that does.
+    """Refuse the older releases that a solution has in place of releases made for an older target. An older release is
+    an answer only if it names the target's own torch, by a pin or a bound that refuses the next minor. A newer Python
+    than the target's `python` may bring the release that does.
     """
     now = {pin.name: pin for pin in pins}
     newer = [Way(python=version) for version in (newer_pythons(python) if python else ())]
@@ -109,8 +109,8 @@ def retreats(given_up: Iterable[GivenUp], pins: Sequence[Pin], python: str | Non
 def sacrifices(
     findings: Iterable[Finding], pins: Sequence[Pin], requirements: Sequence[str], cuda: str | None = None
 ) -> tuple[GivenUp, ...]:
-    """List what bounds may change of a refused solution; nothing if a part of the refusal has no bound. `cuda` is the
-    target's."""
+    """List the pins of a refused solution that bounds may change; none if a part of the refusal has no bound. `cuda` is
+    the target's."""
     errors = [finding for finding in findings if finding.severity == "error"]
     if not all(finding.bound for finding in errors):
         return ()
@@ -149,8 +149,8 @@ def explain_refusals(
     requirements: Iterable[str],
     cuda: str | None = None,
 ) -> tuple[Finding, ...]:
-    """Add to the refusals of a last solution how the spec leads to each, and what it could ask for instead. `cuda` is
-    the target's."""
+    """Add to the refusals of a last solution the path from the spec to each, and the changes of the spec that avoid it.
+    `cuda` is the target's."""
     lines = tuple(requirements)
     bounded = {head_of(line).name for line in lines if _without_bounds(line) != line}
     paths = _paths(pins, lines)

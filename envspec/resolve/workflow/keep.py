@@ -34,7 +34,7 @@ class Kept(Struct, frozen=True):
 
 
 def preserve(old: Lock | None, upgrade: Upgrade, flaws: Sequence[Finding] = ()) -> Kept:
-    """Collect what stays of an old lock, without the packages that can't be right (`flaws`)."""
+    """Collect the pins that stay of an old lock, without the packages that can't be right (`flaws`)."""
     if old is None:
         return Kept()
     if upgrade.everything:

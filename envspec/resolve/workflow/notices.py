@@ -39,7 +39,7 @@ class Effect(Struct, frozen=True):
 def broken_corrections(
     corrections: Corrections, pins: Iterable[Pin], versions: Mapping[str, str], off: Collection[str]
 ) -> tuple[Correction, ...]:
-    """Find the corrections that a solution breaks: those of the tables, and those that extras of its packages say.
+    """Find the corrections that a solution breaks: those of the tables, and those from the extras of its packages.
 
     `versions` are those of all packages, conda's included; `off` names extras' corrections that are switched off.
     """
@@ -62,7 +62,7 @@ class Said(Struct, frozen=True):
 
     bounds      specifiers by package, those of the spec and of published metadata
     newer       releases on offer that are newer than the pin, by package; none for a package of which that isn't known
-    overridden  packages of which the spec's override alone says what holds
+    overridden  packages that only the spec's override bounds
     firm        the same specifiers without those of packages that could be another release: that this one is there may
                 follow from a correction itself
     """
@@ -73,8 +73,8 @@ class Said(Struct, frozen=True):
     firm: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def rules_out(self, requirement: str) -> bool:
-        """Return whether a requirement rules out what could be had without it: a newer release that nothing firm rules
-        out, or doing without."""
+        """Return whether a requirement rules out something that the target could have without it: a newer release that
+        nothing firm rules out, or no such package at all."""
         name, bounds = head_of(requirement).name, self.bounds.get(head_of(requirement).name)
         if bounds is None or name in self.overridden:
             return bounds is None
@@ -84,7 +84,7 @@ class Said(Struct, frozen=True):
         return any(not admits(requirement, version) for version in offered)
 
     def could_be(self, name: str, versions: str, than: str) -> bool:
-        """Return whether a newer release of a package (than its pin's) could be had that is one of `versions`."""
+        """Return whether one of `versions` is a release newer than the package's pin that the target could have."""
         if name not in self.newer:
             return has_common_version(versions, (*self.bounds.get(name, ()), f">{than.partition('+')[0]}"))
         return any(is_within(version, (versions,)) for version in self.admissible(name))
@@ -97,7 +97,7 @@ class Said(Struct, frozen=True):
 def collect_bounds(
     pins: Sequence[Pin], requirements: Iterable[str], constraints: Iterable[str], overrides: Sequence[str]
 ) -> Said:
-    """Collect what published metadata of the pins says, and the spec. An overridden package has the bounds of its
+    """Collect the bounds of the spec and of the pins' published metadata. An overridden package has the bounds of its
     override and of constraints alone."""
     overridden = {head_of(line).name for line in overrides}
 
@@ -171,14 +171,14 @@ def _refusal(finding: Finding) -> Infeasible:
 
 
 def flaw_warnings(flaws: Iterable[Finding]) -> Iterator[Finding]:
-    """Warn of what can't be right in the old lock, and what today's facts give otherwise."""
+    """Warn of pins of the old lock that can't be right, and of those on which today's facts differ."""
     for flaw in flaws:
         whose = "the lock can't be right: " if flaw.severity == "error" else ""
         yield Finding("warning", flaw.code, f"{whose}{flaw.text}; envspec resolves this again")
 
 
 def correction_notes(by_target: Iterable[tuple[str, Effect]]) -> Iterator[Finding]:
-    """Say what corrections of published metadata did, by target name: each once, with its targets."""
+    """Report the effects of corrections of published metadata, by target name: each once, with its targets."""
     targets: dict[tuple[str, str, str, str], list[str]] = {}
     for target, effect in by_target:
         correction = effect.correction
@@ -195,8 +195,8 @@ def correction_notes(by_target: Iterable[tuple[str, Effect]]) -> Iterator[Findin
 
 
 def sacrifice_notes(by_target: Iterable[tuple[str, str, str | None, str | None]]) -> tuple[Finding, ...]:
-    """Say what was locked instead of pins that can't work, and how to keep them, by target name: each once, with its
-    targets and the package that moved."""
+    """Report the versions locked instead of pins that can't work, and the way to keep those pins, by target name: each
+    once, with its targets and the package that moved."""
     return merge_targets(
         Finding("info", "given-up", text, remedy=how, targets=(target,), package=moved)
         for target, text, how, moved in by_target
@@ -204,7 +204,7 @@ def sacrifice_notes(by_target: Iterable[tuple[str, str, str | None, str | None]]
 
 
 def unused_sources(spec: Spec, locked: Iterable[LockedTarget]) -> Iterator[Finding]:
-    """Warn of a source for a name that no target has: the name that it was meant for would come from PyPI."""
+    """Warn of a source for a name that no target has: a misspelt name leaves the intended package to PyPI."""
     used = _names(locked)
     places = {
         canonical_name(key.removeprefix("pip.sources.")): place
@@ -223,8 +223,8 @@ def unused_sources(spec: Spec, locked: Iterable[LockedTarget]) -> Iterator[Findi
 
 
 def misspelt_names(spec: Spec, locked: Iterable[LockedTarget]) -> Iterator[Finding]:
-    """Warn of what [pip] says of a package that no target has, where one has a name much like it. A list that several
-    specs share may name more than one of them has."""
+    """Warn of a term of [pip] on a package that no target has, where a target has one with a name much like it. A list
+    that several specs share may name more than one of them has."""
     used = _names(locked)
     for key, names in _package_keys(spec):
         for name in sorted(set(names) - used):

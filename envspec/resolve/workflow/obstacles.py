@@ -1,5 +1,5 @@
-"""All that stands in the way of a lock, at once, and the changes of the spec that lead to one. Each that is told was
-solved to its end as it is written, beside one of each other refusal: it gives a lock in which nothing is far behind."""
+"""All refusals of a lock at once, and the changes of the spec that lead to one. Each printed change was solved to its
+end as it is written, beside one of each other refusal: it gives a lock in which nothing is far behind."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ something that the spec asks for falls far behind."""
 
 
 def is_obstacle(error: EnvspecError) -> bool:
-    """Return whether something else may stand in the way beside what an error says, or a change of the spec helps."""
+    """Return whether there may be further refusals beside an error, or a change of the spec that helps."""
     of_spec = isinstance(error, SpecError) and all(part.about for part in parts(error))
     mended = any(part.ways for part in parts(error))
     return isinstance(error, AnswerNo) or error.code == UNREACHABLE or of_spec or mended
 
 
 class Trial(Struct, frozen=True):
-    """The judge of ways for one command, with the targets that it locks. `clock` gives seconds, `begun` is what it
-    showed when the command began, `solves` is how many changed specs it may solve."""
+    """The judge of ways for one command, with the targets that it locks. `clock` gives seconds, `begun` is its time at
+    the command's start, `solves` is the number of changed specs that it may solve."""
 
     spec: Spec
     names: tuple[str, ...]
@@ -111,7 +111,7 @@ class Trial(Struct, frozen=True):
 
 
 def all_in_the_way(refused: Sequence[EnvspecError], trial: Trial) -> EnvspecError:
-    """Give one error of all that is refused, what blocks most first, each with the ways that work."""
+    """Make one error of all refusals, those of the most targets first, each with the ways that work."""
     errors = tuple({str(error): error for error in reversed(refused)}.values())[::-1]
     bare = (error for error in errors if error.code == "no-cuda-backend" and all(way.accept for way in error.ways))
     replaced = {name for error in bare for name in error.about}

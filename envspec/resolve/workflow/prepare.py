@@ -139,10 +139,11 @@ class Prepared(Struct, frozen=True):
     corrections  of published metadata; active those whose two packages the target itself asks for
     exempt       packages that the spec's own bound in time alone holds for: name → that bound
     conda        the request of its conda half; None without one
-    tools        what the build of the spec's project alone requires, as `inputs` has it, each with its place: it
-                 shapes nothing else. What the project may be compiled against isn't among it
-    direct       the packages that the spec itself asks for, in its order, without what builds alone need
-    provided     the packages that stay of its base, each with the version that requirements see; `extras` are theirs
+    tools        the requirements of the spec's project for its build alone, as `inputs` has them, each with its place:
+                 they shape nothing else. Packages that the project may be compiled against aren't among them
+    direct       the packages that the spec itself asks for, in its order, without those for builds alone
+    provided     the packages that stay of its base, each with the version that requirements see; `extras` has the
+                 requirements of their extras
     """
 
     target: Target
@@ -177,9 +178,9 @@ def prepare(
     """Prepare these targets of a spec, within a site's bound in time. `inventories` are those of its bases, by
     platform. The rules' warnings stand in the verdicts.
 
-    Raises Infeasible, with these warnings, for what the rules refuse, whose ways the facts alone have passed, SpecError
-    for a correction that doesn't exist and for a requirement that no lock can hold, and InfeasibleTargets for several
-    of them.
+    Raises Infeasible, with these warnings, for targets that the rules refuse, with ways that only the facts have
+    judged; SpecError for a correction that doesn't exist and for a requirement that no lock can hold, and
+    InfeasibleTargets for several of them.
     """
     spec, shared = case.spec, case.shared
     _refuse_unknown_corrections(spec)

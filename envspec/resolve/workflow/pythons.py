@@ -30,8 +30,8 @@ def choose_pythons(
     `bounds` are moments (RFC 3339): only what was released before all of them is taken. A platform without a known
     build has none, which a warning says.
 
-    Raises Infeasible where the spec keeps out the newest of a minor version, no build is known of what it admits and
-    one is `needed`: an image's base may have one without a known build.
+    Raises Infeasible where the spec excludes the newest release of a minor version, no admitted release has a known
+    build and one is `needed`: an image's base may have a Python without a known build.
     """
     before = min((bound for bound in bounds if bound is not None), default=None)
     moves = upgrade.everything or PACKAGE in upgrade.packages

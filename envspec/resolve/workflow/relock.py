@@ -58,10 +58,10 @@ def with_build_environments(
     resolve: Callable[[Sequence[BuildWanted]], BuildEnvironments],
     flaws: Sequence[Finding] = (),
 ) -> tuple[tuple[Solved, ...], tuple[Finding, ...]]:
-    """Give solved targets with what each of their sources is built with, and notes on builds that couldn't be asked.
+    """Give solved targets with the build environments of their sources, and notes on builds that couldn't be asked.
 
-    What the old lock has stays, but for that of packages that can't be right (`flaws`). Raises BuildNeeds for builds
-    that import what they don't get, and what `resolve` raises.
+    Environments of the old lock stay, except for packages that can't be right (`flaws`). Raises BuildNeeds for builds
+    that import undeclared modules, and what `resolve` raises.
     """
     wrong = {(target, flaw.package) for flaw in flaws for target in flaw.targets}
     requests: dict[tuple[str, Pin], BuildWanted] = {}
@@ -197,7 +197,7 @@ def with_publishers(
 
 
 def inspection_findings(solved: Sequence[Solved], preserved: Kept) -> Iterator[Finding]:
-    """Name the targets whose wheels the spec leaves unread, and what the old lock says of wheels that they don't."""
+    """Name the targets whose wheels the spec leaves unread, and the old lock's rows that the wheels don't confirm."""
     unread = [target.name for target in solved if target.pip and not target.prepared.inputs.inspect]
     if unread:
         message = "wheels aren't read (inspect = false): what their METADATA leaves out may break the environment"
@@ -228,8 +228,8 @@ class RelockRequest(Struct, frozen=True):
     only       the targets to lock again, all by default; the others keep their pins of `old`
     not_after  releases beyond it are left out, whatever the spec's `exclude-newer` allows
     first      another tool's pins, by the spec's targets: they count in place of the old lock's, where they fit
-    inventories  what the spec's base has, by platform
-    allows     sources that are needed will be allowed, and the spec locked again: no other way is looked for
+    inventories  the inventories of the spec's base, by platform
+    allows     the caller allows needed sources and locks the spec again: no other way is looked for
     """
 
     spec: Spec
@@ -243,17 +243,18 @@ class RelockRequest(Struct, frozen=True):
 
 
 def relock(request: RelockRequest, resolvers: Resolvers) -> tuple[Lock, tuple[Finding, ...]]:
-    """Lock a spec again; give the lock and what there is to know of it. The conda half is solved first: its packages
-    count for pip.
+    """Lock a spec again; give the lock and the findings on it. The conda half is solved first: its packages count for
+    pip.
 
-    What shaped the lock of what wheels say stands in it. Of the old lock's rows those count that their wheels confirm.
+    Corrections read from wheels stand in the lock where they shaped it. The old lock's rows count once their wheels
+    confirm them.
 
-    The GPU rules judge every target before anything is resolved, and the exact pins afterwards. All that stands in the
-    way of it is one error. Of the changes of the spec that this proposes, only what gives a lock is told.
+    The GPU rules judge every target before anything is resolved, and the exact pins afterwards. All refusals are one
+    error. It proposes only changes of the spec that give a lock.
 
-    Raises Infeasible for what the rules refuse, SpecError for a correction that doesn't exist, InputError for a wrong
-    `only`, WrongBuild when a CPU build or one of another CUDA got in, InternalError when the result contradicts itself,
-    and what the resolver raises: each with the findings up to it.
+    Raises Infeasible for targets that the rules refuse, SpecError for a correction that doesn't exist, InputError for a
+    wrong `only`, WrongBuild when a CPU build or one of another CUDA got in, InternalError when the result contradicts
+    itself, and what the resolver raises: each with the findings up to it.
     """
     with carrying() as findings:
         lock = _relock(request, resolvers, findings)
@@ -356,7 +357,7 @@ class _Relocking(Struct, frozen=True):
         return of_pins(spec, solved, self.resolvers.releases)
 
     def refusals(self, spec: Spec, solved: Sequence[Solved]) -> tuple[EnvspecError, ...]:
-        """Give what the rules refuse of solved targets, and the sources that they would have to be allowed."""
+        """Give the rules' refusals of solved targets, and the sources that the spec would have to allow."""
         needed = [target.needed for target in solved if target.needed is not None][:1]
         return (*refused_pins(spec, solved, self.judge), *needed)
 
@@ -392,8 +393,8 @@ class _Relocking(Struct, frozen=True):
         return solved, locked, (*notes, *findings)
 
     def attempt(self, same: Collection[str], changed: Spec, seconds: float) -> tuple[EnvspecError, ...] | None:
-        """Try to lock a changed spec. Gives what refuses it, or None where it can't be told in time or leaves something
-        far behind. Targets of the `same` names had no refusal: they are solved again only where they changed."""
+        """Try to lock a changed spec. Gives its refusals, or None where time runs out or the lock leaves something far
+        behind. Targets of the `same` names had no refusal: they are solved again only where they changed."""
         spec, over = self.case.spec, Event()
         changed = self._with_builds(changed)
         new_case = spec_case(changed)
@@ -460,7 +461,7 @@ class _Relocking(Struct, frozen=True):
         return self.resolvers.is_behind(replace(request, **lines, own=(), cuda=before.cuda), solved.versions)
 
     def refuse(self, refused: Sequence[EnvspecError], solved: Sequence[Solved]) -> NoReturn:
-        """Raise all that refuses the lock as one error, with the ways that were tried."""
+        """Raise all refusals of the lock as one error, with the ways that were tried."""
         spec = self.case.spec
         same = {target.name for target in solved} - {name for error in refused for name in error.targets}
         allowed = self.request.allows and any(map(names_needed, refused))

@@ -40,19 +40,20 @@ class Resolver(Protocol):
 
 
 class Inspector(Protocol):
-    """Reads in wheels what they need of each other and their METADATA doesn't say."""
+    """A reader of bounds between packages that wheels have and their METADATA lacks."""
 
     def recalls(self, row: LockedCorrection, pin: Pin) -> bool:
         """Return whether a lock's row is known to stand in the wheel of its pin. Nothing is fetched."""
 
     def read(self, pins: Sequence[Pin], about: Collection[tuple[str, str]] = ()) -> Sequence[LockedCorrection]:
-        """Give what the wheels of a solution say against it, and, of the packages and bounds in `about`, what holds."""
+        """Give the bounds in a solution's wheels that the solution breaks, and those of the packages and bounds in
+        `about` that hold."""
 
     def builds(
         self, pins: Sequence[Pin], cuda: str | None, platform: str, capabilities: Collection[str]
     ) -> Mapping[str, WheelBuild]:
-        """Give what the wheels of a solution are built for, by package, where that could matter, for these GPUs, and
-        the paths that several of its packages have."""
+        """Give the GPUs and CUDA that a solution's wheels are built for, by package, where that could matter for these
+        GPUs, and the paths that several of its packages have."""
 
 
 class CondaHalf(Protocol):
@@ -71,16 +72,16 @@ def _none(request: object) -> tuple[Mapping[Any, Any], tuple[Finding, ...]]:
 
 
 class Resolvers(Struct, frozen=True):
-    """The resolvers of a lock's halves, and the readers of what their answers need.
+    """The resolvers of a lock's halves, and the readers that their answers need.
 
     conda       None for a spec without conda dependencies
-    inspect     reads what wheels need of each other and their METADATA doesn't say; None reads nothing
-    builds      resolves what sources are built with; without it, only what the old lock has of that stands in a new one
-    publishers  asks the indexes of pins who published them; likewise
+    inspect     reads bounds between packages that wheels have and their METADATA lacks; None reads nothing
+    builds      resolves the build environments of sources; without it, a new lock has only those of the old one
+    publishers  asks the indexes for the pins' publishers; likewise
     releases    gives, for a request, the releases of a package on the index that it comes from
-    findings    gives what the resolver has to say of the last solution, beside what is said already
-    is_behind   says whether versions leave something far behind that a request asks for itself; likewise
-    stop        ends what runs for the question of the moment
+    findings    gives the resolver's findings on the last solution, beside the given ones
+    is_behind   returns whether versions leave a package of the request's own far behind; likewise
+    stop        ends the programs of the current question
     """
 
     pip: Resolver
@@ -103,8 +104,8 @@ class TargetReview(Struct, frozen=True):
     """The readers and rules by which a target looks at its answers.
 
     judge    refuses pins, of which others may be had
-    inspect  reads what wheels say; None reads nothing
-    locked   what the old lock says that wheels say
+    inspect  reads the wheels' bounds; None reads nothing
+    locked   the old lock's rows of bounds read from wheels
     keep     the versions of the old lock
     """
 
@@ -122,13 +123,13 @@ class Solved(Struct, frozen=True, dict=True):
     looking      the readers and rules by which it looks at answers
     constraints  PEP 508 lines of corrections that can't be shown as METADATA: of git, of a direct URL
     gave_up      pins of earlier solutions that can't work on the target; their bounds hold in this one
-    before       the solution of which the last ones were given up
-    refusals     the solutions of which some were
+    before       the solution before the last pins were given up
+    refusals     the solutions with pins that were given up
     read         corrections that were read from wheels, in this solution or an earlier one
-    builds       what its wheels are built for, by package, as far as they were read
-    cleared      older versions whose wheels don't say what those of newer ones do: name, version and bound
-    hopeless     it has no solution without what the rules refuse of this one
-    toolless     its solution without what the build of the spec's project alone requires, which comes last
+    builds       the GPUs and CUDA that its wheels are built for, by package, as far as they were read
+    cleared      older versions whose wheels lack a bound of the newer ones: name, version and bound
+    hopeless     it has no solution without the pins of this one that the rules refuse
+    toolless     its solution without the requirements for the project's build alone, which come last
     conda        the pins of its conda half
     pip          the pins of its pip half
     needed       the sources that the spec would have to allow for them, of all targets
@@ -198,9 +199,9 @@ class Solved(Struct, frozen=True, dict=True):
         return replace(own, last={**before.last, **own.versions}).over(before)
 
     def review(self, pins: tuple[Pin, ...]) -> Solved:
-        """Give the target with what an answer shows, the first that makes it another request: corrections that it
-        breaks, what its wheels say, pins that the rules refuse and others may avoid, and last what the project's build
-        requires; else with the answer. Raises Unsatisfiable where a build tool takes something back."""
+        """Give the target with the first new term that an answer shows, which makes it another request: broken
+        corrections, bounds in its wheels, refused pins that others may replace, and last the requirements of the
+        project's build; else with the answer. Raises Unsatisfiable where a build tool takes something back."""
         solved, looking = replace(self, pip=pins), self.looking
         if self.toolless is not None:
             _refuse_setback(self, pins)
@@ -219,7 +220,7 @@ class Solved(Struct, frozen=True, dict=True):
         return replace(solved, toolless=solved) if self.toolless is None and self._without_tools else solved
 
     def without_refusals(self) -> Solved | None:
-        """Give the target as it was before the rules' refusals bounded it, where nothing is an answer beside those."""
+        """Give the target as it was before the rules' refusals bounded it, where those leave no answer."""
         before = self.before
         return replace(before, hopeless=True) if before and before.gave_up != self.gave_up else None
 
@@ -242,7 +243,7 @@ class Solved(Struct, frozen=True, dict=True):
 
     @cached_property
     def effects(self) -> tuple[Effect, ...]:
-        """Give what corrections did to its pip half."""
+        """Give the effects of corrections on its pip half."""
         if self.request is None:
             return ()
         inputs = self.prepared.inputs
@@ -255,7 +256,7 @@ class Solved(Struct, frozen=True, dict=True):
 
     @property
     def shaped(self) -> tuple[LockedCorrection, ...]:
-        """Give the corrections read from its wheels that did something to its pip half."""
+        """Give the corrections read from its wheels that had an effect on its pip half."""
         did = {effect.correction for effect in self.effects}
         edges = {(pin.name, line) for pin in self.pip for line in pin.solver.added}
         rows = self.rows_of_pins(self.read)
@@ -266,8 +267,8 @@ class Solved(Struct, frozen=True, dict=True):
         return tuple(row for row in rows if any(map(row.is_of, self.pip)))
 
     def inspect_wheels(self, inspect: Inspector, locked: Collection[LockedCorrection]) -> Solved:
-        """Give the target with what its wheels say against its solution, and with those rows of the old lock that they
-        confirm; itself where that is nothing new. Raises what reading wheels raises."""
+        """Give the target with the bounds in its wheels that its solution breaks, and with the old lock's rows that
+        they confirm; the target itself where none is new. Raises what reading wheels raises."""
         if not self.prepared.inputs.inspect:
             return self
         rows = [row for row in (*locked, *self.read) if self.counts(row)]
@@ -279,7 +280,7 @@ class Solved(Struct, frozen=True, dict=True):
         return self.with_read_corrections(more, cleared) if more or cleared != self.cleared else self
 
     def with_builds(self, inspect: Inspector) -> Solved:
-        """Give the target with what its wheels are built for. Raises what reading wheels raises."""
+        """Give the target with the GPUs and CUDA that its wheels are built for. Raises what reading wheels raises."""
         inputs = self.prepared.inputs
         if not inputs.inspect:
             return self
@@ -353,8 +354,8 @@ def solve(
 ) -> tuple[Solved, ...]:
     """Solve both halves of the targets: conda's first, as its packages count for pip. `judge` refuses pins.
 
-    What `preserved` holds of what wheels say counts once a wheel confirms it. Where what the judge
-    refused leaves no answer, the refused one stands.
+    Bounds of wheels in `preserved` count once a wheel confirms them. Where the judge's refusals leave no answer, the
+    refused answer stands.
 
     Raises what the resolvers raise, and InternalError for a conda half without a resolver.
     """

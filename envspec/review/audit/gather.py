@@ -1,4 +1,4 @@
-"""Learning about a lock's packages: from PyPI and the user's indexes, from a downloaded database, or from the stored
+"""Facts about a lock's packages: from PyPI and the user's indexes, from a downloaded database, or from the stored
 answers of earlier audits."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class VulnerabilityDatabase(Protocol):
     """Known vulnerabilities."""
 
     def ask(self, release: PublishedRelease) -> DatabaseAnswer:
-        """Look up what is known of a release. Raises OutsideError."""
+        """Look up the known facts about a release. Raises OutsideError."""
 
 
 class ProjectPages(Protocol):
@@ -50,7 +50,7 @@ def gather(
     the facts, and those worth storing.
 
     `pages` is None where facts of files aren't wanted. `shipped` has the facts of files that no index can answer for.
-    What can't be read is in the facts' `unread` and isn't raised, because the rest is still useful. After its first
+    Unreadable sources are in the facts' `unread` and aren't raised, because the rest is still useful. After its first
     failure, the database or the indexes get no more requests.
     """
     releases = releases_of(packages)

@@ -1,4 +1,5 @@
-"""From a spec's settings to the facts: which database to ask, which answers to store, and which are too old."""
+"""The facts for a spec's settings: the database to ask, the answers to store, and the age at which answers are too
+old."""
 
 from __future__ import annotations
 
@@ -101,7 +102,7 @@ class IndexPages:
 
 
 def file_facts(row: Mapping[str, Any]) -> FileFacts:
-    """Return what a PEP 691 entry says of its file."""
+    """Return the facts about a file in its PEP 691 entry."""
     hashes, yanked, uploaded = row["hashes"], row.get("yanked"), row.get("upload-time")
     return FileFacts(
         sha256=hashes.get("sha256", ""),
@@ -114,7 +115,7 @@ class How(Struct, frozen=True):
     """database  a file in the OSV format, None for the answers of OSV's service or PyPI
     offline   use no network
     max_age   how old the file, or an answer taken offline, may be
-    files     whether to ask what indexes say of files
+    files     ask the indexes for facts about files
     """
 
     database: Path | None
@@ -132,8 +133,8 @@ def look_up_facts(
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     on_trouble: Callable[[StorageError], None] = lambda error: None,
 ) -> tuple[str, Facts]:
-    """Return the database's name, without credentials, and what was learned of the packages. `indexes` are the spec's
-    own, with their addresses.
+    """Return the database's name, without credentials, and the facts about the packages. `indexes` are the spec's own,
+    with their addresses.
 
     Answers are stored for offline audits; `on_trouble` gets the reason if they can't be. Raises InputError for a file
     that isn't a database or a broken configuration, OutsideError where no address is known or the stored answers are

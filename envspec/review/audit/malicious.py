@@ -30,9 +30,9 @@ FRESH = timedelta(days=1)
 class Look(Struct, frozen=True):
     """The result of a look.
 
-    unasked  why something wasn't asked; empty where all of it was
-    unknown  the releases of which no answer of any day is known
-    since    the day of the oldest answer that counts all the same; empty for none
+    unasked  the reason why some questions weren't asked; empty where all were
+    unknown  the releases without any known answer
+    since    the day of the oldest answer used; empty for none
     """
 
     findings: tuple[Finding, ...]

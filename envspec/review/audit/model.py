@@ -24,9 +24,9 @@ class PublishedRelease(Struct, frozen=True):
 class AuditedPackage(Struct, frozen=True):
     """A package of the lock, once for all its targets.
 
-    files      what the targets install of it: several where they differ
-    release    what to ask a database for, None where no database can know it: `unknown` says why
-    builds     the sources that are built with it, where no target installs it: its code runs all the same
+    files      its files in the targets: several where they differ
+    release    the release to ask a database for, None where no database can know it: `unknown` is the reason
+    builds     the sources that are built with it, where no target installs it: its code still runs
     """
 
     kind: str
@@ -114,7 +114,7 @@ def as_json(finding: Finding) -> dict[str, Any]:
 
 
 class NotAsked(Struct, frozen=True):
-    """Packages that weren't checked for some findings: the codes of these findings, and why."""
+    """Packages that weren't checked for some findings: the codes of these findings, and the reason."""
 
     codes: tuple[str, ...]
     reason: str
@@ -122,11 +122,11 @@ class NotAsked(Struct, frozen=True):
 
 
 class Facts(Struct, frozen=True):
-    """All that was learned about a lock's packages.
+    """The facts about a lock's packages.
 
     answers        by release
     files          by (index, file name); None where facts of files weren't wanted
-    unread         what should have been read and wasn't, with the reason: an audit with any isn't complete
+    unread         the sources that couldn't be read, each with the reason: an audit with any isn't complete
     unread_files   the same for files alone
     """
 

@@ -180,7 +180,7 @@ _DOWNLOAD = "download OSV's `all.zip` of the ecosystem PyPI again"
 class OsvDatabase:
     """All advisories of a file. `modified` is the time of the latest change of any of them: the database's age.
 
-    Raises InputError for an entry that doesn't say which package it is about.
+    Raises InputError for an entry that names no package.
     """
 
     def __init__(self, records: Iterable[Mapping[str, Any]], name: str) -> None:
@@ -217,7 +217,7 @@ class OsvDatabase:
     def ask(self, release: PublishedRelease) -> DatabaseAnswer:
         """Look up a release. A database of all advisories has an answer for every release.
 
-        Raises InputError for an entry about the package that doesn't say which versions it is about.
+        Raises InputError for an entry about the package that names no versions.
         """
         advisories: list[Advisory] = []
         for record in self._records.get(release.name, ()):

@@ -24,8 +24,8 @@ class Database(Struct, frozen=True):
 class AuditReport(Struct, frozen=True):
     """One audited lock.
 
-    not_asked  what wasn't looked for in some packages, with the reason
-    unread     what should have been read and wasn't: with any, the audit is incomplete and doesn't pass
+    not_asked  the findings that some packages weren't checked for, with the reason
+    unread     the sources that couldn't be read: with any, the audit is incomplete and doesn't pass
     """
 
     spec: str
@@ -52,7 +52,7 @@ class AuditReport(Struct, frozen=True):
 
 
 def remedy_of(finding: Finding, spec: str) -> str | None:
-    """Return what to do about a finding, with commands that run as they stand."""
+    """Return the remedy of a finding, with commands that run as they stand."""
     return finding.remedy and finding.remedy.replace("envspec lock SPEC", f"envspec lock {shlex.quote(spec)}")
 
 

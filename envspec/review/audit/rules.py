@@ -42,7 +42,7 @@ class _Named(Struct, frozen=True):
 
 
 def apply_waivers(findings: Iterable[Finding], accepted: Audit, now: datetime) -> tuple[Finding, ...]:
-    """Mark the findings that the spec accepts. A finding that it accepts in some targets only becomes two."""
+    """Mark the findings that the spec accepts. A finding that the spec accepts in some targets only becomes two."""
     waivers = [named for named in _waivers(accepted) if not named.has_ended(now)]
     return tuple(part for finding in findings for part in _apply(finding, waivers))
 
@@ -168,7 +168,7 @@ def _reason_for_files(package: AuditedPackage, facts: Facts) -> str:
 
 
 def oldest(packages: Iterable[AuditedPackage], facts: Facts) -> str | None:
-    """Return when the oldest answer about the packages was read (RFC 3339, UTC); None without answers."""
+    """Return the time of the oldest answer about the packages (RFC 3339, UTC); None without answers."""
     answers = (facts.answers.get(package.release) for package in packages if package.release is not None)
     return min((answer.fetched for answer in answers if answer is not None and answer.known), default=None)
 

@@ -31,7 +31,7 @@ _SCHEMA = 2
 
 
 class Stored(Struct, frozen=True):
-    """Answers by release, and facts of files by (index, file name), each with when it was read (RFC 3339, UTC)."""
+    """Answers by release, and facts of files by (index, file name), each with its time of reading (RFC 3339, UTC)."""
 
     answers: Mapping[PublishedRelease, DatabaseAnswer] = field(default_factory=dict)
     files: Mapping[tuple[str, str], tuple[str, FileFacts]] = field(default_factory=dict)
@@ -49,14 +49,14 @@ class _Document(Struct, frozen=True):
 
 
 def all_answers(cache_dir: Path) -> Iterator[Mapping[PublishedRelease, DatabaseAnswer]]:
-    """Yield the answers of every source that there are any of, leaving out what can't be read."""
+    """Yield the stored answers of every source, except unreadable ones."""
     for path in kept_files(cache_dir):
         with suppress(OutsideError):
             yield load(path).answers
 
 
 def store_path(cache_dir: Path, source: str) -> Path:
-    """Return where the answers of one source are stored. `source` is an address without credentials."""
+    """Return the path of one source's stored answers. `source` is an address without credentials."""
     return cache_dir / "audit" / f"{hashlib.sha256(f'{_SCHEMA} {source}'.encode()).hexdigest()[:16]}.json"
 
 
@@ -93,7 +93,7 @@ def load(path: Path) -> Stored:
 
 
 def read(text: str, where: str) -> Stored:
-    """Read the text of a file of answers, which `where` names. Raises OutsideError for what isn't one."""
+    """Read the text of a file of answers, which `where` names. Raises OutsideError for any other file."""
     try:
         document = decode(text, _Document)
     except ValueError:

@@ -1,5 +1,5 @@
-"""Databases' and indexes' knowledge of the old and new versions of a change: plain data in, facts for its rows out.
-This module asks no database and no index."""
+"""Facts from databases' and indexes' knowledge of the old and new versions of a change: plain data in, facts for its
+rows out. This module asks no database and no index."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Vulnerability(Struct, frozen=True):
 
     @property
     def malicious(self) -> bool:
-        """Whether it says that the release itself is malicious (`envspec.review.audit.rules.is_malicious`)."""
+        """Whether it reports the release itself as malicious (`envspec.review.audit.rules.is_malicious`)."""
         return any(name.startswith("MAL-") for name in self.names)
 
     @property
@@ -57,12 +57,13 @@ def versions(review: Review) -> frozenset[Key]:
 
 
 def with_advisories(review: Review, known: Mapping[Key, Known], how: LookedUp | None) -> Review:
-    """Add what is known of `versions(review)` to a review. A version that isn't in `known` is unknown."""
+    """Add the known facts about `versions(review)` to a review. A version that isn't in `known` is unknown."""
     return replace(review, rows=in_order(_row(row, known) for row in review.rows), looked_up=how)
 
 
 def facts(old: Known | None, new: Known | None) -> tuple[Fact, ...]:
-    """Return what a change of version means, by what is known of both; None stands for a side without the package."""
+    """Return the facts of a change of version, by the known facts about both; None stands for a side without the
+    package."""
     if new is None:
         return tuple(_removal_facts(old)) if old else ()
     return (*_vulnerable(old, new), *_yank_facts(old, new), *_upload_facts(new))

@@ -1,4 +1,4 @@
-"""Changes that follow from another one: what is told under its cause."""
+"""Changes that follow from another one, and are reported under their cause."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OF_EXTRA = re.compile(r"""\bextra == ["']([^"']+)["']""")
 class Reason(Struct, frozen=True):
     """The reason why a package went back: in words, and the package whose own change brought it, None where none did.
 
-    `by_spec` says that it is the spec itself, `correction` names the one of envspec's that it is.
+    `by_spec`: the reason is the spec itself; `correction` names the correction of envspec's that is the reason.
     """
 
     text: str
@@ -35,8 +35,8 @@ class Reason(Struct, frozen=True):
 
 
 def reason_of_step_back(old: Pin, before: LockedTarget, after: LockedTarget, corrections: Corrections) -> Reason | None:
-    """Find the first reason why a package of pip isn't in its old version any more: what the spec asks for, what a
-    package or a correction requires of it, or what the old version itself required of another package."""
+    """Find the first reason why a package of pip isn't in its old version any more: a requirement of the spec, of a
+    package or of a correction on it, or a requirement of the old version itself on another package."""
     was = {pin.name: pin.version for pin in before.pins}
     moved = {pin.name for pin in after.pins if was.get(pin.name) != pin.version}
     pins = [pin for pin in after.pins if pin.kind == "pip"]
@@ -91,8 +91,8 @@ _FOLLOWS = frozenset({"downgrade", "size-grew", "major-jump", "zero-minor-jump",
 
 
 def with_torch(facts: Iterable[Fact]) -> Iterator[Fact]:
-    """Lower what follows from torch's own move, of a library that torch pins: torch's row and its CUDA's have the
-    risk."""
+    """Lower the risk of moves that follow from torch's own, of libraries that torch pins: the rows of torch and its
+    CUDA have the risk."""
     return (replace(fact, risk="low") if fact.code in _FOLLOWS else fact for fact in facts)
 
 
@@ -119,7 +119,7 @@ def _torch_of(target: LockedTarget | None) -> Pin | None:
 
 
 def with_what_follows(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Add to each package what goes back because of it: the cause has the risk of that."""
+    """Add to each package the packages that go back because of it: the cause has their risk."""
     rows = tuple(rows)
     pulled: dict[str, list[tuple[Row, Move]]] = {}
     for row in rows:
@@ -150,8 +150,8 @@ def _pulling(row: Row, pulled: list[tuple[Row, Move]]) -> Row:
 
 
 def lost_extras(old: Graph, new: Graph, overrides: Collection[str]) -> Iterator[Fact]:
-    """Yield the extras that nothing asks for any more in a target, of packages that stay, and that take packages away
-    with them: who lets go of each, and what goes. `overrides` are those of the new side."""
+    """Yield the extras of staying packages that no package asks for any more in a target, and that take packages away
+    with them: the former requirer of each, and the packages that go. `overrides` are those of the new side."""
     for node in sorted(old.extras.keys() & new.pins.keys()):
         for extra in sorted(old.extras[node] - new.extras.get(node, frozenset())):
             edges = (edge for edge in old.outgoing.get(node, ()) if edge.target not in new.pins)

@@ -28,7 +28,7 @@ def concerns(pin: Pin) -> bool:
 
 
 def meaning(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
-    """Return what the change of one target means for its GPUs."""
+    """Return the facts of one target's change for its GPUs."""
     was, now = _Gpu.of(old), _Gpu.of(new)
     yield from _cuda(old, new, was, now)
     yield from _driver(old, new, was, now)
@@ -62,8 +62,8 @@ class _Gpu(Struct, frozen=True):
 
 
 def cuda_of(torch: Pin, platform: str) -> str | None:
-    """Return what a torch was built for: "cpu", a CUDA version, or None if unknown. Of a version without a local part
-    the facts say what PyPI has for the platform: on most, a build for the CPU."""
+    """Return the CUDA version of a torch's build, "cpu", or None if unknown. For a version without a local part, the
+    facts have PyPI's build for the platform: on most platforms, one for the CPU."""
     if torch.kind == "conda":
         match = re.match(r"(?:.*_)?cuda_?(\d{2})(\d)|(cpu)", torch.build or "")
         return (f"{match[1]}.{match[2]}" if match[1] else "cpu") if match else None

@@ -29,8 +29,8 @@ def add_flaws(review: Review, flaws: tuple[Fact, ...]) -> Review:
 
 
 def with_spec_changes(review: Review, facts: Iterable[Fact]) -> Review:
-    """Add what changed in the spec to what its locks tell of it. Where both tell of a flat index, the spec has the
-    whole address."""
+    """Add the spec's own changes to those that its locks show. Where both show a flat index, the spec has the whole
+    address."""
     facts = tuple(facts)
     has_addresses = any(fact.code.startswith("index-") for fact in facts)
     moved = {fact.message for fact in facts if fact.code == "index-address-changed"}
@@ -67,9 +67,9 @@ class Answers(Struct, frozen=True):
     """The indexes' answers about a change.
 
     held      the files that they hold, of either side, under these hashes
-    refuted   what the new lock has and its index doesn't, as facts of high risk
-    verified  how many pins were asked, and what couldn't be
-    yanked    what an index says of versions that their publisher yanked, by kind, name and version: sentences
+    refuted   pins of the new lock that its index contradicts, as facts of high risk
+    verified  the number of pins asked about, and those that couldn't be asked about
+    yanked    the index's reasons for versions that their publisher yanked, by kind, name and version: sentences
     """
 
     held: frozenset[File]
@@ -79,7 +79,7 @@ class Answers(Struct, frozen=True):
 
 
 def packages_in_doubt(review: Review) -> frozenset[tuple[str, str]]:
-    """Return kind and name of the packages whose old files have to be asked as well: those with another file of the
+    """Return kind and name of the packages whose old files must be asked about, too: those with another file of the
     same version."""
     return frozenset(
         (row.kind, row.name)
@@ -90,7 +90,8 @@ def packages_in_doubt(review: Review) -> frozenset[tuple[str, str]]:
 
 
 def with_answers(review: Review, answers: Answers) -> Review:
-    """Raise what the indexes refute, and lower what they hold on both sides. What couldn't be asked stays as it is."""
+    """Raise the risk of pins that the indexes refute, and lower that of files that they hold on both sides. Other risks
+    stay."""
     raised = lower_risks(add_flaws(review, answers.refuted), answers.held)
     rows = in_order(_add_yanks(row, answers.yanked) for row in raised.rows)
     return replace(raised, verified=answers.verified, rows=rows)

@@ -28,9 +28,9 @@ _HEAD = 10
 
 
 def markdown(review: Review, limit: int = LIMIT) -> str:
-    """Render a review as Markdown of at most `limit` characters (1000 or more); what doesn't fit is cut, with a count.
+    """Render a review as Markdown of at most `limit` characters (1000 or more); the rest is cut, with a count.
 
-    It begins like a changelog, in at most `_HEAD` lines: what is cut last. Of the details each part keeps its first
+    It begins like a changelog, in at most `_HEAD` lines, which are cut last. Of the details each part keeps its first
     line before any gets its second.
     """
     named = f"{review.name}: {words.summary(review)}" if review.name else words.summary(review)
@@ -95,9 +95,9 @@ def _within(text: str, room: int) -> str:
 def inert(text: str) -> str:
     """Escape a foreign text so that Markdown shows it and does nothing else: no markup, table cell, link or mention.
 
-    It stands in the middle of a line. What could be structure there becomes an entity, which never is; all else stays,
-    for whoever reads the text as it is. An entity still reads as a mention or an issue's number once it is rendered, so
-    `@` and `#` stand in code, where neither is looked for.
+    It stands in the middle of a line. Characters that could be structure there become entities, which never are; all
+    others stay, for readers of the raw text. An entity still reads as a mention or an issue's number once it is
+    rendered, so `@` and `#` stand in code, where neither is looked for.
     """
     text = clean_text(text)
     if len(text) > _LONGEST:

@@ -20,7 +20,7 @@ from envspec.lock.model import (
 
 
 def selection_sentences(old: Side, new: Side) -> Iterator[str]:
-    """Say in sentences what was chosen from universal files, so that a reader knows what a comparison covers."""
+    """Write sentences on the parts chosen from universal files, so that a reader knows the reach of a comparison."""
     if old.seen and new.seen:
         platforms = ", ".join(dict.fromkeys(platform for platform, _ in new.seen))
         pythons = ", ".join(dict.fromkeys(python for _, python in new.seen))
@@ -99,5 +99,6 @@ EMPTY = SpecInputs()
 
 
 def nothing(name: str) -> Lock:
-    """Return what stands for a lock that doesn't exist yet: one without targets, so all of the other lock is new."""
+    """Return the stand-in for a lock that doesn't exist yet: a lock without targets, so all of the other lock is
+    new."""
     return Lock(name, EMPTY, ())

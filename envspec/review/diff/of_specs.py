@@ -1,5 +1,5 @@
-"""Changes between two revisions of a spec of which no lock tells: where its indexes are, and what images, audits and
-jobs take from it."""
+"""Changes between two revisions of a spec that no lock shows: the addresses of its indexes, and the settings of images,
+audits and jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from envspec.spec.newer import span_of
 
 
 def of_specs(old: Spec, new: Spec) -> Iterator[Fact]:
-    """Yield what changed from one revision of a spec to another and isn't in their locks: addresses first."""
+    """Yield the changes from one revision of a spec to another that aren't in their locks: addresses first."""
     shared = tuple(sorted({target.name for target in old.targets} & {target.name for target in new.targets}))
     yield from _index_changes(old, new, shared)
     yield from _ages(old, new)
@@ -32,8 +32,8 @@ def of_specs(old: Spec, new: Spec) -> Iterator[Fact]:
 
 
 def brought_addresses(old: Spec, new: Spec) -> dict[str, str]:
-    """Give the addresses that came with a change, by the name of their index, page or channel: who chose the files
-    chose these servers too, so their word for a file proves nothing."""
+    """Give the addresses that came with a change, by the name of their index, page or channel. The change's author
+    chose both the files and these servers, so their answer proves nothing about a file."""
     before = [(name, normal_address(address)) for name, address in _addresses(old)]
     return {
         name: bare_address(address)
@@ -49,7 +49,7 @@ def _addresses(spec: Spec) -> Iterator[tuple[str, str]]:
 
 
 def moved_address(name: str, old: str, new: str, *, flat: bool) -> Fact:
-    """Give the fact of an index, or a flat page, that is at another address under its name."""
+    """Make the fact of an index, or a flat page, that has another address under its name."""
     what = "flat page" if flat else "index"
     message = f"the {what} {name} is at another address: {bare_address(old)} -> {bare_address(new)}"
     key = ("pip", "find-links" if flat else "indexes", name)

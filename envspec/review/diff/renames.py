@@ -43,8 +43,8 @@ def partner_of(name: str, change: PinChange, known: Partners) -> str | None:
 
 
 def fold(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Return the rows for a reader: one for all CUDA libraries that are only called otherwise, one for those that moved
-    with torch, and one for the files of another Python, in place of theirs."""
+    """Return the rows for a reader, with single rows merged: one for all CUDA libraries that only have another name,
+    one for those that moved with torch, and one for the files of another Python."""
     return _fold_followers(_fold_renames(tuple(rows)))
 
 

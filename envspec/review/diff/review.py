@@ -71,7 +71,7 @@ _Key = tuple[str, str]
 
 
 def diff(old: Lock, new: Lock) -> Diff:
-    """Return what leads from `old` to `new`. Targets are matched by name, packages by kind and name."""
+    """Return the changes from `old` to `new`. Targets are matched by name, packages by kind and name."""
     before = {target.name: target for target in old}
     after = {target.name: target for target in new}
     names = sorted({*before, *after})
@@ -127,8 +127,8 @@ class Circumstances:
         self.old, self.new = match.old, match.new
 
     def of(self, change: PinChange, via: Collection[str] = (), origin: str | None = None) -> Around:
-        """Return what a change has to be seen with. `via` requires a package that came, `origin` is the much used one
-        that leads to it."""
+        """Return the circumstances of a change. `via` requires a package that came, `origin` is the much used one that
+        leads to it."""
         old, new = change.old, change.new
         if new is None:
             return ALONE

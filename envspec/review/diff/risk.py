@@ -78,10 +78,10 @@ class Around(Struct, frozen=True):
             that the spec states or envspec's corrections add
     inner   both sides know what their spec asks for by name, and the package isn't among it: whatever requires it
             admits the new version
-    lost    extras that the spec asks for, and that bring nothing any more
+    lost    extras that the spec asks for, and that no longer add a package
     family  a much used package whose name begins alike, and that requires it
     origin  the nearest much used package that leads to it; None where the spec itself asks for it
-    against why it went back, None where that isn't known
+    against the reason why it went back, None where that isn't known
     """
 
     exact: bool = False
@@ -128,8 +128,7 @@ def facts(old: Pin | None, new: Pin | None, around: Around = ALONE) -> tuple[Fac
 
 
 def different_hashes(old: Artifact, new: Artifact) -> str | None:
-    """Say how the hashes of two files contradict each other, by the best algorithm that both have; None if they
-    agree."""
+    """Describe the contradiction of two files' hashes, by the best algorithm that both have; None if they agree."""
     for kind, was, now in (("sha256", old.sha256, new.sha256), ("md5", old.md5, new.md5)):
         if was and now:
             return None if was == now else f"{kind} {was[:12]} became {now[:12]}"
@@ -137,12 +136,12 @@ def different_hashes(old: Artifact, new: Artifact) -> str | None:
 
 
 def far(old: Pin, new: Pin) -> Jump:
-    """Return how far a package's version moved."""
+    """Return the jump between the versions of two pins."""
     return jump(new.kind, old.version, new.version, by_year=counts_years(new.name))
 
 
 def form(pin: Pin) -> str | None:
-    """Return what gets installed: "wheel", "sdist", "conda", "git", or None where the file isn't known."""
+    """Return the form of the installed file: "wheel", "sdist", "conda", "git", or None where the file isn't known."""
     if pin.git:
         return "git"
     if pin.kind == "conda":

@@ -1,4 +1,4 @@
-"""A review as values: rows of packages with their moves and what each means."""
+"""A review as values: rows of packages with their moves, and each move's meaning."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ was mistaken."""
 
 
 class LookedUp(Struct, frozen=True):
-    """The origin of the knowledge.
+    """The database of advisories behind a comparison, and the gaps of the look-up.
 
     database    its name without credentials, and `as_of` the time of its oldest answer (RFC 3339) or None
-    unread      what should have been read and wasn't: with any, no finding about a package means nothing
-    not_asked   what wasn't looked for in some packages: the codes, the reason, the packages
+    unread      a reason for each source that couldn't be read: with one, a package without findings may be unsafe
+    not_asked   checks left out for some packages: the codes, the reason, the packages
     """
 
     database: str
@@ -88,11 +88,11 @@ class LookedUp(Struct, frozen=True):
     not_asked: tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...] = ()
 
     def gaps(self) -> Iterator[str]:
-        """Return a line for each thing that wasn't read."""
+        """Yield a line for each source that couldn't be read."""
         yield from (f"INCOMPLETE: {reason}" for reason in self.unread)
 
     def lines(self) -> Iterator[str]:
-        """Return lines for people, the most serious first."""
+        """Describe the look-up for people: unread sources first, then the database, then checks left out."""
         yield from self.gaps()
         as_of = f", as of {self.as_of[:10]}" if self.as_of else ""
         if self.database:
@@ -104,11 +104,11 @@ class LookedUp(Struct, frozen=True):
 class Asked(Struct, frozen=True):
     """The indexes' answers about the changed pins (`envspec diff --verify`).
 
-    pins      how many of the new lock's pins were asked about; `proved` are those that their index publishes so,
+    pins      the number of the new lock's pins that were asked about; `proved` are those that their index publishes so,
               `refuted` those that it doesn't, `by_facts` those that envspec's own facts have so
-    unasked   what couldn't be asked: the reason, and the packages
-    brought   what a server says that came with the change: the server, and the packages that it publishes so. Whoever
-              made the change chose it too, so these aren't `proved`
+    unasked   the packages that couldn't be asked about, with the reason
+    brought   the servers that came with the change, each with the packages that it publishes as locked. The change's
+              author chose the server too, so these aren't `proved`
     """
 
     pins: int
@@ -119,12 +119,12 @@ class Asked(Struct, frozen=True):
     by_facts: int = 0
 
     def gaps(self) -> Iterator[str]:
-        """Return a line for each reason for which packages couldn't be asked."""
+        """Yield a line for each reason for which packages couldn't be asked about."""
         for reason, packages in self.unasked:
             yield f"COULDN'T BE ASKED: {few(packages)}: {reason}"
 
     def lines(self) -> Iterator[str]:
-        """Return lines for people, the most serious first."""
+        """Describe the indexes' answers for people, the most serious first."""
         yield from self.gaps()
         for server, packages in self.brought:
             yield f"PROVES NOTHING: {server} came with this change, and only its own word vouches for {few(packages)}"
@@ -170,7 +170,7 @@ class Move(Struct, frozen=True):
              are those of the part whose size changed most, `needs` and `drops` all of theirs, and a fact names the
              targets that it is of
     partner  of a CUDA library that came or went: the one whose place it took, or that took its place
-    cause    what it follows from, where that tells of it: "torch 2.9.1", "Python 3.13"
+    cause    the change that it follows from, where that explains it: "torch 2.9.1", "Python 3.13"
     releases the page of its repository's releases, where METADATA names one at a known forge: safe to be linked
     pulled_by the package whose change takes this one back, and the correction of envspec's that says so, if one does
     renamed  a sentence for each package, where the move stands for several (`envspec.review.diff.renames`), and `what`
@@ -222,12 +222,13 @@ class Row(Struct, frozen=True):
 
     @property
     def packages(self) -> int:
-        """How many packages a reader sees: each of those that a row stands for, whatever the number of its targets."""
+        """The number of packages for a reader: each of those that a row stands for, whatever the number of its
+        targets."""
         return len({text.partition(" ")[0] for move in self.moves for text in move.renamed}) or 1
 
     @property
     def stays(self) -> bool:
-        """Whether the very same is installed everywhere, and only what is recorded of it changed."""
+        """Whether the same files are installed everywhere, and only their record changed."""
         pairs = [(part.old, part.new) for move in self.moves for part in move.exact]
         if any(move.renamed for move in self.moves):
             return False
@@ -239,8 +240,8 @@ def _identity(view: View) -> tuple[str | None, ...]:
 
 
 def in_order(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Sort rows by risk; of one risk, what fixes a vulnerability comes first, then what the spec asks for by name. A
-    name that is like another stands below the jump that brought it."""
+    """Sort rows by risk. Of one risk, fixes of vulnerabilities come first, then packages that the spec asks for by
+    name. A package whose name is like another's stands below the jump that brought it."""
 
     def key(row: Row) -> tuple[object, ...]:
         likened = any(fact.code == "near-name" for move in row.moves for fact in move.facts)
@@ -266,16 +267,16 @@ class PythonMove(Struct, frozen=True):
 
 
 class Review(Struct, frozen=True):
-    """Everything that the renderers print. `settings` is what else the spec asks for, `gpu` what the change means for
-    GPUs.
+    """The data of all renderers. `settings` has the changes of the spec's other settings, `gpu` the change's meaning
+    for GPUs.
 
     came, went   targets
-    renamed      the old and the new name of targets that only got another one: everywhere else they have the new one
-    chosen       where universal files were evaluated, and with which extras and groups: whole sentences
-    looked_up    where vulnerabilities and the like were looked up (`diff.advisories`), None if they weren't
-    flaws        what can't be right in the new lock (`envspec.lock.judge`), and what its indexes don't publish
-    verified     what came of asking the indexes (`envspec.review.diff.judged`), None if they weren't
-    pythons      the builds of Python that moved, of which `settings` tell
+    renamed      the old and the new name of targets that only got another name: everywhere else they have the new one
+    chosen       sentences on universal files: their environments, extras and groups
+    looked_up    the database of vulnerabilities and its gaps (`diff.advisories`), None if none was asked
+    flaws        pins of the new lock that can't be right (`envspec.lock.judge`), or that its indexes don't publish
+    verified     the indexes' answers (`envspec.review.diff.judged`), None if they weren't asked
+    pythons      the builds of Python that moved; `settings` has their facts
     """
 
     name: str

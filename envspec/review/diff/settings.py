@@ -1,4 +1,4 @@
-"""Changes of what the spec asks for: usually the reason for everything else."""
+"""Changes of the spec's settings: usually the reason for all other changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _UNREAD = "wheels aren't read: what their METADATA leaves out isn't found"
 
 
 def of_spec(old: SpecInputs, new: SpecInputs, addresses: Mapping[str, str]) -> Iterator[Fact]:
-    """Yield what changed for all targets. `addresses` are those of the new side's indexes, by name, as far as known."""
+    """Yield the changes for all targets. `addresses` are those of the new side's indexes, by name, as far as known."""
     if old.exclude_newer != new.exclude_newer:
         message = _describe_change("exclude-newer", old.exclude_newer, new.exclude_newer)
         gone = new.exclude_newer is None
@@ -139,7 +139,7 @@ def _metadata(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
 
 
 def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
-    """Yield what changed for one target, except CUDA and its GPUs, which `gpu_meaning` covers."""
+    """Yield the changes for one target, except CUDA and its GPUs, which `gpu_meaning` covers."""
     if old.platform != new.platform:
         yield Fact("high", "platform-changed", _describe_change("platform", old.platform, new.platform))
     if old.python != new.python:
@@ -192,7 +192,7 @@ def _moved_addresses(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
 
 
 def of_new_target(new: TargetInputs, known_targets: Collection[TargetInputs]) -> Iterator[Fact]:
-    """Yield what a person's word decides for a target that came, where no target of the old lock has it."""
+    """Yield a new target's settings that rest on a person's judgement, where no target of the old lock has them."""
     known = {fact for other in known_targets for fact in of_new_target(other, ())}
     for fact in (
         *((Fact("medium", "inspect-changed", _UNREAD, key=("pip", "inspect")),) if not new.inspect else ()),
@@ -248,8 +248,8 @@ def _acceptance_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Itera
 
 
 def of_signatures(old: str | None, new: str | None) -> Iterator[Fact]:
-    """Yield another key that signs a lock, by the signature beside it. Whether a signature is right, `check` and
-    `verify --signed` say."""
+    """Yield the change to another key that signs a lock, by the signature beside it. `check` and `verify --signed`
+    judge signatures."""
     before, after = (_key_in(text.encode()) if text is not None else None for text in (old, new))
     if before and before != after:
         now = f"signed by {after}" if after else "not signed any more"
@@ -289,7 +289,7 @@ def _signer(line: str) -> str:
 
 
 def of_images(changes: Iterable[ImageChange]) -> Iterator[Fact]:
-    """Yield what changed in the base images of recipes. A new digest changes the system below every package."""
+    """Yield the changes of the base images of recipes. A new digest changes the system below every package."""
     for change in changes:
         old, new = change.old, change.new
         if old is not None and new is not None:
@@ -304,8 +304,8 @@ def of_images(changes: Iterable[ImageChange]) -> Iterator[Fact]:
 
 
 def of_bases(old: Lock, new: Lock) -> Iterator[Fact]:
-    """Yield what another base, or another build of it, changes below every package: first what GPUs and most packages
-    depend on."""
+    """Yield the changes below every package by another base, or another build of it: first the libraries that GPUs and
+    most packages depend on."""
     if old.inputs.base != new.inputs.base:
         was, now = (str(lock.inputs.base) if lock.inputs.base else "none" for lock in (old, new))
         yield Fact("medium", "base-changed", f"the base: {was} -> {now}", key=("base",))
@@ -337,9 +337,9 @@ def python_moves(old: Collection[LockedPython], new: Collection[LockedPython]) -
 
 
 def of_pythons(moves: Iterable[PythonMove], platforms: Collection[str], reworded: Collection[str]) -> Iterator[Fact]:
-    """Tell of the builds of Python that moved: all packages of a target run in them. A later patch is routine. Of those
-    that came or went with their platform the row of its target tells; `platforms` are those of both sides, `reworded`
-    those whose targets all ask for another minor version, of which rows of their own tell."""
+    """Yield the builds of Python that moved: all packages of a target run in them. A later patch is routine. Builds
+    that came or went with their platform are in the row of its target; `platforms` are those of both sides, `reworded`
+    those whose targets all ask for another minor version, which has rows of its own."""
     for move in moves:
         old, new = move.old, move.new
         if move.platform not in platforms and not (old and new):
@@ -415,7 +415,7 @@ def _key_in(content: bytes) -> str | None:
 
 
 def of_terms(old: Terms, new: Terms) -> Iterator[Fact]:
-    """Yield what changed between the terms of two files of one format."""
+    """Yield the changes between the terms of two files of one format."""
     before, after = (_addresses_by_name(side) for side in (old, new))
     for name in sorted({*before, *after}):
         was, now = before.get(name, {}), after.get(name, {})

@@ -97,7 +97,7 @@ def _head(row: Row, move: Move, *, first: bool) -> str:
 
 
 def cells(text: str) -> int:
-    """Return how many columns a printable text takes."""
+    """Return the number of columns of a printable text."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len

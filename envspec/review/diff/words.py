@@ -1,7 +1,7 @@
 """The phrases that text, Markdown and HTML share.
 
 The phrases quote files and indexes as they are. Each renderer passes all its texts through one function, which removes
-what would steer a terminal or become markup.
+control characters of terminals and markup.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ T = TypeVar("T")
 
 
 def by_kind(items: Iterable[T], kind: Callable[[T], object]) -> list[T]:
-    """Give the first of each kind before the second of any, in their order otherwise: a list that is cut loses no kind
-    to another's many."""
+    """Order a list by turns: the first of each kind before the second of any, otherwise as they came. So a cut list
+    loses no kind to another's many."""
     counts: Counter[object] = Counter()
     numbered: list[tuple[int, T]] = []
     for element in items:
@@ -47,7 +47,7 @@ def by_kind(items: Iterable[T], kind: Callable[[T], object]) -> list[T]:
 
 
 class Section(Struct, frozen=True):
-    """Rows under one heading. `risk` is what colours it, `opened` says that a reviewer must see it."""
+    """Rows under one heading. `risk` colours it, `opened`: a reviewer must see it."""
 
     title: str
     heading: str
@@ -88,8 +88,8 @@ def join_names(names: Iterable[str], shown: int = SHOWN) -> str:
 
 
 def summary(review: Review) -> str:
-    """Sum a review up in one line: the highest risk, the vulnerabilities fixed, how many packages changed, and how many
-    at each risk."""
+    """Sum a review up in one line: the highest risk, the vulnerabilities fixed, and the number of changed packages,
+    also by risk."""
     if not review:
         return "no difference"
     rows = fold(review.rows)
@@ -117,9 +117,10 @@ def _fixes(review: Review) -> Iterator[str]:
 
 
 def changelog(review: Review) -> list[tuple[Risk, str]]:
-    """List what a reader needs first, a line each, the gravest first, and the first of each kind before the second of
-    any: what is fixed, what isn't routine, targets, new packages, then what the spec asks for by name,
-    and how much else moved. What is shouted has been said. Where none of these changed, all that did."""
+    """List the changes that a reader needs first, a line each, the gravest first, and the first of each kind before the
+    second of any: fixes, changes that aren't routine, targets, new packages, then packages that the spec asks for by
+    name, and the number of other moves. Shouted changes are left out: they stand above. Where none of these changed,
+    all changes."""
     return [*_changelog(review)] or [(change.risk, fact(change)) for change in (*review.gpu, *review.settings)]
 
 
@@ -202,7 +203,7 @@ def jump(move: Move) -> str:
 
 
 def where(targets: Iterable[str]) -> str:
-    """Return "[a, b]"; empty for everywhere."""
+    """Return the targets of a change, "[a, b]"; empty for all targets."""
     names = join_names(targets, 6)
     return f"[{names}]" if names else ""
 
@@ -227,8 +228,8 @@ def size(move: Move) -> str:
 
 
 def sizes(row: Row) -> tuple[tuple[str, str], ...]:
-    """Give each size of a row with the targets that it is of, where the row has several moves: a table's cells wrap, so
-    a line of one is beside any line of another."""
+    """Give each size of a row, with its targets where the row has several moves: a table's cells wrap, so lines of two
+    cells don't align."""
     is_split = len(row.moves) > 1
     return tuple((text, where(move.targets) if is_split else "") for move in row.moves if (text := size(move)))
 
@@ -242,8 +243,8 @@ def _size(move: Move) -> str:
 
 
 def edges(move: Move) -> Iterator[str]:
-    """Say which packages are called otherwise now, and which requirements appeared or vanished, and where if not in all
-    targets of the move."""
+    """Describe the packages with other names, and the requirements that appeared or vanished, with their targets if
+    these aren't all of the move's."""
     yield from move.renamed
     parts_by_text: dict[str, list[Move]] = {}
     for part in move.exact:
@@ -257,7 +258,7 @@ def edges(move: Move) -> Iterator[str]:
 
 
 def fact(change: Fact) -> str:
-    """Join a fact's sentence, where it holds and its code, for `envspec explain` and `accept`."""
+    """Join a fact's sentence, its targets and its code, which `envspec explain` and `accept` take."""
     return " ".join(filter(None, (change.message, where(change.targets), f"[{change.code}]")))
 
 

@@ -1,7 +1,8 @@
 """Two branches' locks as one, by package: where git's own merge by lines leaves a conflict.
 
-No change is given up: where both sides changed a value differently, the newer counts, and the merge names it. `envspec
-lock` begins with the result, which may contradict itself like any lock that git merged, and is judged like one.
+No change is dropped silently: where both sides changed a value differently, the newer counts, and the merge names it.
+`envspec lock` begins with the result, which may contradict itself like any lock that git merged, and is judged like
+one.
 
 Why it is so: docs/design/13-merging-locks.md.
 """
@@ -36,7 +37,7 @@ def by_line(base: Path, ours: Path, theirs: Path, folder: Path) -> tuple[str, bo
 
 
 class MergeConflict(Struct, frozen=True):
-    """A change of both sides, each in its way. `targets` are empty where it concerns all."""
+    """A value that both sides changed differently. `targets` are empty where it concerns all."""
 
     message: str
     targets: tuple[str, ...] = ()
@@ -46,7 +47,7 @@ class MergeConflict(Struct, frozen=True):
 
 
 class Merged(Struct, frozen=True):
-    """The merged lock, and what it has the newer of."""
+    """The merged lock, and the conflicts of which it has the newer side."""
 
     lock: Lock
     conflicts: tuple[MergeConflict, ...] = ()

@@ -1,4 +1,4 @@
-"""Running git, so that nothing in a repository's files decides what it runs (`envspec.base.programs.git`).
+"""Runs of git in which a repository's files can't choose the programs that git starts (`envspec.base.programs.git`).
 
 A tracked folder can have the shape of a bare repository, with a configuration that names programs. So git starts at
 the top of the work tree.
@@ -60,7 +60,7 @@ def _refuse_odd(place: Path) -> None:
 
 
 def git_error(ran: subprocess.CompletedProcess[bytes]) -> str:
-    """Return why git failed: the first line of its message."""
+    """Return the reason of git's failure: the first line of its message."""
     message = ran.stderr.decode(errors="replace").strip().split("\n")[0]
     return message.removeprefix("fatal: ").strip() or f"exit code {ran.returncode}"
 

@@ -1,4 +1,4 @@
-"""Setting git up to show and merge locks: two drivers in its configuration, and the files that they are for."""
+"""Git's setup to show and merge locks: two drivers in its configuration, and the files that they are for."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ def old_drivers(folder: Path) -> dict[str, str]:
 
 
 def drivers(program: Sequence[str]) -> dict[str, str]:
-    """Return git's settings for the drivers: of locks, and of what is rendered from them.
+    """Return git's settings for the drivers: of locks, and of the files rendered from them.
 
     A deleted environment must break neither `git diff` nor `git merge`: when `program` fails, the lock is shown as it
-    is, and merged as git itself does, with markers. What is rendered is one line of a diff, takes one side where lines
+    is, and merged as git itself does, with markers. A rendered file is one line of a diff, takes one side where lines
     don't merge, and needs no `program`.
     """
     call = shlex.join(program)

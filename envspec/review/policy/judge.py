@@ -1,7 +1,7 @@
 """A policy's judgement of a spec, a lock and a machine's addresses: pure.
 
-Nothing that a spec says loosens it: a package's licence is the metadata's or the policy's word, an index is the address
-behind its name.
+No spec can loosen it: a package's licence is the metadata's or the policy's word, an index is the address behind its
+name.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ def judge_addresses(
 def judge_ages(
     policy: Policy, lock: Lock, uploaded: Mapping[tuple[str, str], str | None], now: datetime
 ) -> tuple[Finding, ...]:
-    """Judge the files that are too young, or have no publication date. `uploaded` is when files came (RFC 3339), by
-    index and file name."""
+    """Judge the files that are too young, or have no publication date. `uploaded` has the files' times of upload (RFC
+    3339), by index and file name."""
     if policy.minimum_age is None:
         return ()
     return merge_targets(_of_age(policy, policy.minimum_age, lock, uploaded, now))
@@ -217,7 +217,7 @@ def _is_public(pin: Pin) -> bool:
 
 
 def judge_licences(policy: Policy, target: str, stated: Iterable[tuple[Pin, str | None]]) -> tuple[Finding, ...]:
-    """Judge the licences that a target's files state, where the lock says otherwise."""
+    """Judge the licences that a target's files state, where the lock has others."""
     return tuple(
         breach
         for pin, licence in stated

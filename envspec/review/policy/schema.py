@@ -44,7 +44,8 @@ class PolicyError(InputError):
 
 
 def load_policy(path: Path, owner: int | None = None) -> Policy | None:
-    """Read the policy; None where the site has none. `owner` is the user id whose file it must be, root if left out.
+    """Read the policy; None where the site has none. `owner` is the id of the user who must own the file, root if left
+    out.
 
     Raises PolicyError for one that others may write to, that can't be read, or that isn't in its format: nothing of it
     is ignored.

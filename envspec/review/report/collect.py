@@ -1,4 +1,4 @@
-"""From a lock and its spec to what the page shows. No network, no clock."""
+"""The page's values from a lock and its spec. No network, no clock."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def page_of(
     pythons: Iterable[LockedPython] = (),
 ) -> Page:
     """Make the page of these targets of a lock. `lock` is its path for people, `digest` the digest that it records,
-    `review` compares it, or says why nothing could be compared, `standings` how far its targets are proved, and
+    `review` is its comparison, or the reason why there is none, `standings` has the proved rung of each target, and
     `pythons` the builds of Python that it names."""
     proved = {standing.target: standing.line for standing in standings}
     numbers = numbers_of(targets)
@@ -311,7 +311,8 @@ _VERDICTS = ("none", "accepted", "unlisted", "denied")
 
 
 def verdict(licence: str | None, rules: Rules) -> str:
-    """Return what the spec's `[audit]` says of a licence, as `Licence.verdict`. An unknown licence is on no list."""
+    """Return the verdict of the spec's `[audit]` on a licence, as `Licence.verdict`. An unknown licence is on no
+    list."""
     allow, deny = rules.allow_licences, rules.deny_licences
     if not allow and (not deny or licence is None):
         return "none"

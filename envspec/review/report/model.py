@@ -9,8 +9,8 @@ from envspec.review.diff.rows import Review
 
 
 class TargetRow(Struct, frozen=True):
-    """A target. `download` is what the files of known size add up to, in bytes; `unsized` are the packages without.
-    `proved` says how far it is proved.
+    """A target. `download` is the sum of the known file sizes, in bytes; `unsized` are the packages without a known
+    size. `proved` is its proved rung.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Variant(Struct, frozen=True):
     """One version of a package, as the targets named install it. `size` is the file's, in bytes.
 
     `source` is "wheel", "sdist", "git", "url" or "conda"; `licence` is its place in `Page.licences`. `origin` is the
-    address that the lock names, which it does for git and URLs alone: indexes have names there, and no hosts.
+    address in the lock, for git and URLs alone: indexes have names there, and no hosts.
     """
 
     version: str
@@ -100,7 +100,7 @@ class Cell(Struct, frozen=True):
 
     code      torch has machine code for it
     ptx       only PTX, which the driver compiles when a kernel is first used
-    library   torch has code, but a library that it needs doesn't: `note` says which
+    library   torch has code, but a library that it needs doesn't: `note` names it
     no        there is no code for it
     unknown   the facts don't know the build
     """
@@ -111,7 +111,8 @@ class Cell(Struct, frozen=True):
 
 
 class CoverageRow(Struct, frozen=True):
-    """A target. `build` names the torch build; `why` says why nothing is known, or that the build is for the CPU."""
+    """A target. `build` names the torch build; `why` is the reason why its code isn't known, or says that the build is
+    for the CPU."""
 
     target: int
     build: str | None
@@ -194,9 +195,9 @@ class AuditSummary(Struct, frozen=True):
 
 
 class Page(Struct, frozen=True):
-    """Everything on the page. `audit` is None where nothing was looked up. `review` is None where nothing was compared,
-    and `uncompared` says why. `pythons` are the builds that the lock names; with `base_python`, images have the Python
-    of their base instead; `on_base` is what the lock comes on top of, empty for a whole environment."""
+    """The page's values. `audit` is None without an audit. `review` is None without a comparison, and `uncompared` has
+    the reason. `pythons` are the builds that the lock names; with `base_python`, images have the Python of their base
+    instead; `on_base` names the base below the lock, empty for a whole environment."""
 
     name: str
     description: str

@@ -1,6 +1,6 @@
 """The parts of the page that work without its script: key figures, targets, licences, GPUs, findings, changes.
 
-Whatever comes from a lock, a spec or an audit goes through `text`.
+All texts from a lock, a spec or an audit go through `text`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _SHOUTED = 3
 
 
 class Eye(Struct, frozen=True):
-    """One line: `section` is where it stands, `tone` is "high", "medium", "low" or "" for what isn't known."""
+    """A line on a point that needs eyes: `section` is its section, `tone` is "high", "medium", "low", or "" for an
+    unknown."""
 
     section: str
     tone: str
@@ -30,7 +31,7 @@ class Eye(Struct, frozen=True):
 
 
 def needs_eyes(page: Page) -> tuple[Eye, ...]:
-    """Give what needs eyes, the most serious first. Empty where nothing was found and nothing was left unasked."""
+    """List the points that need eyes, the most serious first. Empty where all was asked and no fault found."""
     order = {"high": 0, "medium": 1, "": 2}
     return tuple(sorted(_eyes(page), key=lambda eye: order.get(eye.tone, 3)))
 
@@ -112,7 +113,7 @@ _VERDICTS = {"accepted": "accepted", "denied": "denied", "unlisted": "not allowe
 
 
 def eyes(page: Page) -> Iterator[str]:
-    """Show what needs eyes, or that nothing was found that does."""
+    """Show the points that need eyes, or that there are none."""
     points = needs_eyes(page)
     yield '<div class="eyes"><h2>Needs eyes</h2>'
     if points:
@@ -264,7 +265,7 @@ def _bar(value: int, most: int) -> str:
 
 
 def direct_packages(page: Page) -> Iterator[str]:
-    """List what the spec asks for, with its version in each target, for readers without the script."""
+    """List the packages that the spec asks for, with their versions in each target, for readers without the script."""
     yield _table("Packages that the spec names", "Package", *(text(target.name) for target in page.targets))
     for package in page.packages:
         if package.direct:
@@ -347,7 +348,7 @@ def _cell(cell: Cell) -> str:
 
 
 def vulnerabilities(page: Page) -> Iterator[str]:
-    """Show what an audit found and what it couldn't look up, or that there was no audit."""
+    """Show an audit's findings and gaps, or that there was no audit."""
     audit = page.audit
     if audit is None:
         spec = text(page.spec)
@@ -427,7 +428,7 @@ def _troubles(label: str, page: Page, troubles: Iterable[Trouble]) -> Iterator[s
 
 
 def comparison(page: Page) -> Iterator[str]:
-    """Show the review of what changed, in the words of `envspec diff`."""
+    """Show the review of the changes, in the words of `envspec diff`."""
     review = page.review
     if review is None:
         yield f"<p>Not compared: {text(page.uncompared)}.</p>"

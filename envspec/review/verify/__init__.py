@@ -1,4 +1,4 @@
-"""A lock against those who publish what it pins: the indexes of Python packages, and conda's channels.
+"""The check of a lock against the publishers of its pins: the indexes of Python packages, and conda's channels.
 
 Why it is so: docs/design/15-verification.md.
 """

@@ -1,4 +1,4 @@
-"""All claims of a lock asked, side by side: each page once, each file's METADATA once."""
+"""The questions about all claims of a lock, side by side: each page once, each file's METADATA once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def ask_all(
     """Ask the publishers about each claim. Return a result for each, in the claims' order.
 
     `lock` are all pins of the lock: an index without any of the claimed projects is asked for some of these. That tells
-    an index that lacks a package from an address without an index. The outcomes say what couldn't be asked.
+    an index that lacks a package from an address without an index. The outcomes name the claims that couldn't be asked
+    about.
     """
     asking = _Asking(indexes)
     jobs = _jobs(claims, asking, ask_conda)
@@ -52,10 +53,10 @@ def ask_all(
 
 
 class SecondSource(Struct, frozen=True):
-    """A second source, for the indexes that it is demanded of.
+    """A second source, for the indexes for which the policy demands one.
 
-    first      the indexes as they are asked first
-    addresses  index name → where it is asked again
+    first      the indexes of the first question
+    addresses  index name → the address of the second question
     """
 
     first: Indexes
@@ -255,8 +256,8 @@ class _Asking(Struct):
                 raise OutsideError(failed[0])
 
     def without_any_page(self, lock: Sequence[Pin]) -> Mapping[str, str]:
-        """Find the addresses where perhaps no index is: they have no page of a claimed project, nor of others of the
-        lock. Return the reason by the index's name."""
+        """Find the addresses that perhaps have no index: no page of a claimed project, nor of others of the lock.
+        Return the reason by the index's name."""
         reasons: dict[str, str] = {}
         for index in sorted(self._empty.keys() - self._answered):
             rest = sorted({pin.name for pin in lock if pin.kind == "pip" and pin.index == index} - self._empty[index])

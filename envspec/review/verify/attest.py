@@ -1,7 +1,7 @@
 """Attestations (PEP 740) proved with `pypi-attestations`, the extra `attest`.
 
-An index serves them, and can serve any: what proves them is a certificate for the publisher's own identity, and a
-public log. The roots of trust are those of the installed `sigstore`; nothing is fetched for them.
+An index can serve any attestations. Their proof is a certificate for the publisher's own identity, and a public log.
+The roots of trust are those of the installed `sigstore`; nothing is fetched for them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Refusal = Callable[[bytes, str, str], "str | None"]
 
 
 def attestor() -> Refusal | None:
-    """Give what proves attestations; None without the extra `attest`."""
+    """Give the function that proves attestations; None without the extra `attest`."""
     try:
         import pypi_attestations  # noqa: F401
     except ImportError:
@@ -31,9 +31,9 @@ def attestor() -> Refusal | None:
 
 
 def refusal(body: bytes, file: str, sha256: str) -> str | None:
-    """Say why a file's attestations don't hold: the first reason, None where all of them do.
+    """Give the first reason why a file's attestations don't hold, None where all of them do.
 
-    Raises OutsideError for what is no provenance.
+    Raises OutsideError for a document that is no provenance.
     """
     from pydantic import ValidationError
     from pypi_attestations import AttestationError, Distribution, Provenance

@@ -27,7 +27,7 @@ def claims_of(lock: Lock, targets: Iterable[LockedTarget]) -> Claims:
 
 
 def new_claims(claims: Claims, before: Claims) -> Claims:
-    """Leave out what an earlier lock claimed in any of its targets.
+    """Leave out the claims of an earlier lock in any of its targets.
 
     A package with the same pin counts as changed where its target asks for more extras, or has another Python. A later
     `exclude-newer` claims nothing new.

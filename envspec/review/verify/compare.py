@@ -1,4 +1,4 @@
-"""Claims compared with what is published. Pure: what was read is handed in."""
+"""Claims compared with published data. Pure: the caller reads the data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from envspec.spec.newer import moment_of
 
 
 def of_file(artifact: Artifact, listed: IndexedFile | None) -> Iterator[Finding]:
-    """Compare a file with what its index lists under that name."""
+    """Compare a file with its index's entry of that name."""
     if listed is None:
         yield difference("not-published", f"its index has no file {artifact.file}", artifact.file, None)
         return
@@ -52,14 +52,14 @@ def of_variant(file: str, locked: WheelVariant, published: Variants) -> Iterator
 
 
 def wheel_of(claim: PinClaim, locked: WheelVariant, published: Variants) -> WheelOfVariant:
-    """Give the variant as its requirements see it: by what its index says of the label."""
+    """Give the variant as its requirements see it, by the index's entry of its label."""
     if claim.machine is None or locked.label not in published.variants:
         return WheelOfVariant(locked.label)
     return WheelOfVariant(locked.label, compatible=compatible(published, locked.label, claim.machine))
 
 
 def of_time(claim: PinClaim, uploaded: str | None) -> Iterator[Finding]:
-    """Compare the time of an upload with the moment after which the lock has nothing."""
+    """Compare the time of an upload with the latest moment that the lock admits."""
     bound, moment = moment_of(claim.exclude_newer), moment_of(uploaded)
     if bound is None or moment is None or moment <= bound:
         return
@@ -77,7 +77,7 @@ def of_metadata(claim: PinClaim, metadata: Metadata) -> Iterator[Finding]:
 
 
 def of_beside(own: Metadata, beside: Metadata | None) -> Iterator[Finding]:
-    """Compare what an index serves as a file's METADATA with the file's own: installers read the first, and Python the
+    """Compare an index's copy of a file's METADATA with the file's own: installers read the first, and Python the
     second."""
     if beside is None:
         return
@@ -97,8 +97,8 @@ def _join_in_order(lines: Iterable[str]) -> str:
 
 
 def page_refusals(claim: PinClaim, rows: Iterable[Row]) -> Iterator[Finding]:
-    """Find what `lock` wouldn't take of a page: a pre-release that nothing asks for beside a final release, and a wheel
-    where the release has another that ranks before it."""
+    """Find the files of a page that `lock` wouldn't take: a pre-release that no requirement asks for, beside a final
+    release, and a wheel of a release with another that ranks before it."""
     pin = claim.pin
     version = version_of(pin.version)
     if version is None or pin.artifact is None:
@@ -166,7 +166,7 @@ def of_requirements(claim: PinClaim, published: Sequence[str]) -> Iterator[Findi
 
 
 def of_python(claim: PinClaim, published: str | None) -> Iterator[Finding]:
-    """Compare the Requires-Python of a pip package with what a lock holds of METADATA's."""
+    """Compare the Requires-Python of a pip package with the form in which a lock holds METADATA's."""
     if claim.builds is not None:
         return
     locked, present = claim.pin.requires_python, binding_range(published, ".".join(claim.python.split(".")[:2]))
@@ -192,7 +192,7 @@ def of_builds(claim: PinClaim, requires: Sequence[str]) -> Iterator[Finding]:
 
 
 def of_code(file: str) -> Finding:
-    """Refuse a source that a lock calls inert, and whose build may run code of its own."""
+    """Report a source that a lock calls inert although its build may run code of its own."""
     return difference("other-inert", f"the build of {file} may run code of its own", "inert", None)
 
 

@@ -1,4 +1,4 @@
-"""The indexes of a lock as this machine reaches them: what they list, and what their files say of themselves."""
+"""The indexes of a lock as this machine reaches them: their pages, and their files' own metadata."""
 
 from __future__ import annotations
 
@@ -48,9 +48,8 @@ Rows = Mapping[str, Mapping[str, Any]]
 
 
 class Described(Struct, frozen=True):
-    """A file's own metadata. `unproved` says what can't be read there, `builds` what a source declares that its
-    build requires, `beside` what its index serves in its place where that is another, `inert` that its build runs no
-    code of its own."""
+    """A file's own metadata. `unproved` names the parts that can't be read there, `builds` has the build requirements
+    that a source declares, `beside` the index's copy where that differs; `inert`: its build runs no code of its own."""
 
     metadata: Metadata | None
     unproved: tuple[str, ...] = ()
@@ -63,7 +62,7 @@ class Indexes(Struct, frozen=True):
     """The reader of a spec's indexes, through the caches that `lock` uses. Safe to use from several threads.
 
     refused  proves attestations; None without the extra that does
-    facts    whether what envspec ships of PyTorch's indexes answers in their place
+    facts    envspec's own facts about PyTorch's indexes answer in their place
     """
 
     settings: Settings
@@ -119,7 +118,8 @@ class Indexes(Struct, frozen=True):
         return next(iter(self.flat.get(index, ())), None) or self._address(index)
 
     def source(self, index: str) -> str:
-        """Name who answers for an index: its address without credentials. Raises OutsideError without one."""
+        """Name the source that answers for an index: its address without credentials. Raises OutsideError without
+        one."""
         addresses = self.flat.get(index) or (self._address(index),)
         return ", ".join(redact(split_credentials(url)[0]) for url in addresses)
 
@@ -162,7 +162,7 @@ class Indexes(Struct, frozen=True):
         return fetch_provenance(listed.provenance, self.fetcher)
 
     def variants(self, file: str, rows: Rows) -> Variants:
-        """Read what an index says of the variants of a file's release, once a run. Raises IndexFailure."""
+        """Read the index's data on the variants of a file's release, once a run. Raises IndexFailure."""
         about = variants_file(file)
         wheels = [row for name, row in rows.items() if name.endswith(".whl") and variants_file(name) == about]
         try:
@@ -179,7 +179,7 @@ class Indexes(Struct, frozen=True):
         return IndexedFile(file, sha256, size), FoundFile(url, file, sha256, size)
 
     def describe(self, claim: PinClaim, file: FoundFile) -> Described:
-        """Read what a file says of itself; runs no code of a source. Raises IndexFailure."""
+        """Read a file's own metadata; runs no code of a source. Raises IndexFailure."""
         pin = claim.pin
         if pin.is_wheel:
             own = self.wheels.read_own(file)

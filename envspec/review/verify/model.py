@@ -13,21 +13,21 @@ from envspec.packages.variant_choice import TargetMachine
 
 
 class PinClaim(Struct, frozen=True):
-    """A lock's claim about a package in a target, with all that decides whether it is right.
+    """A lock's claim about a package in a target, with all data that its proof needs.
 
     Targets that make the same claim need one proof.
 
-    extras         those that are asked of the package
+    extras         the package's requested extras
     platform       conda's subdir; empty for a conda package, which says it itself
     python         of the target ("3.12.14"); empty for a conda package
     glibc          of the target; None for a platform without
-    overrides      the target's, as PEP 508
-    stated         what the spec states of the package's source
+    overrides      the target's overrides, as PEP 508
+    stated         the spec's statement on the package's source
     exclude_newer  the moment before which the file was published, RFC 3339, or None
     builds         the source in whose build environment it is; None for a package of the target itself
     uncorrected    names of corrections that the spec switches off
-    machine        what the target says of its machines, for a package of which a variant is pinned
-    requirements   what the target's requirements say of a pre-release's version, of a conda package's build number
+    machine        the target's facts about its machines, for a package of which a variant is pinned
+    requirements   the target's requirements on a pre-release's version or a conda package's build number
     """
 
     pin: Pin
@@ -62,8 +62,8 @@ class IndexedFile(Struct, frozen=True):
 
     size      in bytes, None where it doesn't say
     uploaded  RFC 3339, None where it doesn't say
-    yanked    why it was yanked, empty where no reason was given; None for a file that wasn't
-    provenance  where its attestations are (PEP 740), None where the index names no such place
+    yanked    the reason why it was yanked, empty without one; None for a file that wasn't yanked
+    provenance  the address of its attestations (PEP 740), None where the index names none
     """
 
     file: str
@@ -75,20 +75,20 @@ class IndexedFile(Struct, frozen=True):
 
 
 def difference(code: str, message: str, locked: str, published: str | None, severity: Severity = "error") -> Finding:
-    """Make the finding of something that the lock has and its publisher doesn't, or that its publisher has and `lock`
-    wouldn't take. `published` is None where the publisher has nothing."""
+    """Make the finding of a value that the lock has and its publisher doesn't, or that its publisher has and `lock`
+    wouldn't take. `published` is None where the publisher has no value."""
     return Finding(severity, code, message, evidence=(("locked", locked), ("published", published)))
 
 
 class Outcome(Struct, frozen=True):
     """The answer to one claim.
 
-    source       who answered: an address without credentials, or envspec's own facts
-    differences  what is forged, or was published anew since
-    unexpected   what is published so, and `lock` wouldn't take
-    unproved     what no publisher gives in a form that can be compared: sentences
+    source       the source of the answer: an address without credentials, or envspec's own facts
+    differences  the values that are forged, or were published anew since
+    unexpected   the values that are published so, and that `lock` wouldn't take
+    unproved     the values that no publisher gives in a comparable form: sentences
     yanked       the index's reason where it yanked the file, else None
-    unasked      why the claim, or a part of it, couldn't be asked; None where all of it was
+    unasked      the reason why the claim, or a part of it, couldn't be asked about; None where all of it was
     attested     its publisher is proved by attestations
     """
 
@@ -102,9 +102,9 @@ class Outcome(Struct, frozen=True):
 
 
 class ClaimResult(Struct, frozen=True):
-    """A claim, the targets that make it, and what came of it.
+    """A claim, the targets that make it, and its outcome.
 
-    second  what came of it at the second source that the site's policy demands; None where it demands none
+    second  its outcome at the second source that the site's policy demands; None where it demands none
     """
 
     claim: PinClaim
@@ -130,10 +130,10 @@ class ClaimResult(Struct, frozen=True):
 
 
 class Verification(Struct, frozen=True):
-    """The claims of a lock that were asked, with what came of each.
+    """The claims of a lock that were asked about, each with its outcome.
 
     total   the number of the lock's claims, asked or not
-    beside  what the lock has beside packages and no publisher was asked about, by the reason
+    beside  the parts of the lock beside packages that no publisher was asked about, by the reason
     """
 
     results: tuple[ClaimResult, ...]

@@ -34,7 +34,7 @@ from envspec.packages.requirement import canonical_name
 
 
 def read_pixi(data: Mapping[str, Any]) -> Lock:
-    """Return what is installed in each environment on each platform, without local folders. Raises Malformed."""
+    """Return the packages of each environment on each platform, without local folders. Raises Malformed."""
     described = {_url(package): package for package in tables(data.get("packages"), "packages")}
     environments = table(data.get("environments"), "environments")
     targets: dict[tuple[str, str], list[Pin]] = {}
@@ -90,7 +90,7 @@ def _pixi_pin(kind: str, url: str, package: Mapping[str, Any]) -> Pin:
 
 
 def read_conda_lock(data: Mapping[str, Any]) -> Lock:
-    """Return what is installed on each platform. Raises Malformed."""
+    """Return the packages of each platform. Raises Malformed."""
     platforms: dict[str, dict[tuple[str, str], Pin]] = {}
     for package in tables(data.get("package"), "package"):
         pin = _conda_lock_pin(package)
@@ -131,7 +131,7 @@ _PIP = re.compile(r"# pip (?P<name>[A-Za-z0-9._-]+) @ (?P<url>\S+)")
 
 
 def read_explicit(text: str) -> Lock:
-    """Return what is installed. The platform is from the list's comment, else from its files. Raises Malformed."""
+    """Return the listed packages. The platform is from the list's comment, else from its files. Raises Malformed."""
     pins: list[Pin] = []
     subdirs: set[str] = set()
     for number, line in enumerate(text.splitlines(), 1):
@@ -182,7 +182,7 @@ _EXPORTED = re.compile(r"=?=([^=,|*<>!~\s]+)(?:=([^=\s]+))?")
 
 
 def read_environment(data: Mapping[str, Any]) -> tuple[Lock, bool]:
-    """Return what the file asks for, and whether it pins everything, builds included. Raises Malformed."""
+    """Return the requested packages, and whether the file pins everything, builds included. Raises Malformed."""
     pins: list[Pin] = []
     pip: list[str] = []
     for dependency in sequence(data.get("dependencies"), "dependencies"):

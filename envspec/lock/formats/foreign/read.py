@@ -78,7 +78,7 @@ def sides(old: Path, new: Path, wish: Wish = NO_WISH) -> tuple[Side, Side]:
 
     A universal file is evaluated in the other file's targets. Two universal files are evaluated on Linux, macOS and
     Windows, or where `wish` says. By default, two universal files have all their extras and groups, in several forks
-    where some conflict; beside any other file, a universal file has what its tool installs by default.
+    where some conflict; beside any other file, a universal file has its tool's default choices.
 
     Raises InputError for a file that doesn't exist or has no known format (LockError for an envspec lock) and for
     wishes that the files can't meet, StorageError, and ToolError for YAML without PyYAML.
@@ -123,7 +123,7 @@ def sides(old: Path, new: Path, wish: Wish = NO_WISH) -> tuple[Side, Side]:
 
 
 def first_pins(path: Path, environments: Iterable[Environment]) -> Lock:
-    """Read what a file pins for targets: a universal file with all its extras and groups, of any other the part of the
+    """Read a file's pins for targets: of a universal file with all its extras and groups, of any other the part of the
     target's name, else of its platform.
 
     Raises as `sides` does, and InputError for a file that pins nothing for any of the targets.

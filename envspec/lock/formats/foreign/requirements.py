@@ -22,8 +22,8 @@ _HASH = re.compile(r"\s--hash[= ]sha256:([0-9a-f]{64})\b")
 def lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield the logical lines with their numbers: continued lines joined, comments and pip's options left out.
 
-    Editable requirements count, local folders don't. Raises Malformed for a file that includes others, because what
-    those ask for belongs to it.
+    Editable requirements count, local folders don't. Raises Malformed for a file that includes others, because their
+    requirements belong to it.
     """
     for at, whole in logical_lines(text):
         if OTHER_FILE.match(whole):
@@ -39,7 +39,7 @@ def lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def read(text: str, environments: tuple[Environment, ...]) -> tuple[Lock, bool]:
-    """Return what is installed in each environment, and whether the file pins everything. Raises Malformed."""
+    """Return the packages of each environment, and whether the file pins everything. Raises Malformed."""
     pins_and_markers = [_pin(at, line) for at, line in lines(text)]
     targets = []
     for environment in sorted(environments, key=lambda environment: environment.name):

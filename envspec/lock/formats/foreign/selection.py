@@ -23,7 +23,7 @@ class Offers(Struct, frozen=True):
     """The choices that a file offers. `default_groups` are those that its tool installs by default.
 
     conflicts  sets of which at most one member can be installed
-    implied    what a choice brings along: an extra `all` that asks for others of its own project
+    implied    the further choices of a choice, such as those of an extra `all` that asks for others of its own project
     """
 
     extras: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class Wish(Struct, frozen=True):
 
     @property
     def selects(self) -> bool:
-        """Whether the wish says anything about what is installed."""
+        """Whether the wish selects anything."""
         named = self.extras or self.groups or self.packages
         return bool(named) or self.all_extras or self.all_groups or not self.default_groups
 
@@ -98,7 +98,7 @@ NO_WISH = Wish()
 
 
 def select(wish: Wish, side: str, offers: Mapping[str, Offers]) -> Selection:
-    """Return what a wish means for one side ("old" or "new"); `offers` has an entry for each side that offers choices.
+    """Return a wish's selection for one side ("old" or "new"); `offers` has an entry for each side that offers choices.
 
     A name without a side may exist on one side only, because a pull request may add an extra.
     Raises InputError for names that neither side offers, and for choices that can't be installed together.
@@ -170,7 +170,7 @@ def _selection(choices: list[Choice], contested: list[Choice], every: tuple[Choi
 
 
 def describe(selections: Iterable[Selection], offers: Offers) -> str:
-    """Say what was selected from a file's offers, for people: "extras cu12, viz (of 12); groups dev; ..."."""
+    """Describe the selection from a file's offers, for people: "extras cu12, viz (of 12); groups dev; ..."."""
     texts = [_describe(selection, offers) for selection in selections]
     if len(texts) == 1:
         return texts[0]

@@ -210,7 +210,7 @@ MOST_BYTES = 64 << 20
 
 
 def text_of(path: Path, hint: str = "") -> str:
-    """Read a file's text, its lines ended as on Linux. `hint` says which files are wanted.
+    """Read a file's text, its lines ended as on Linux. `hint` names the files that are wanted.
 
     Raises InputError, StorageError.
     """

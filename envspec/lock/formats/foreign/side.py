@@ -1,4 +1,4 @@
-"""One side of a comparison: a lock, or another tool's file in a lock's terms, and what that file can't say."""
+"""One side of a comparison: a lock, or another tool's file in a lock's terms, and that file's gaps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ files    which file is installed, and its hash
 class Terms(Struct, frozen=True):
     """The terms of another tool's file, beside its packages.
 
-    addresses  of their origins: the name of an index or a channel, or pip's option, and the address
+    addresses  the addresses of their origins: the name of an index or a channel, or pip's option, and the address
     guards     the options by which they are checked, with their values
     loose      the options that check less, as the file has them
     hashes     the hashes of each pinned requirement, by its text
@@ -35,11 +35,11 @@ class Terms(Struct, frozen=True):
 
 
 class Side(Struct, frozen=True):
-    """`title` is how messages call it, `format` is its name in `packages.other_formats`, or "envspec".
-    `complete` is false for a file that names only some of what gets installed.
-    `by_platform`: its targets are platforms, so they are compared with the other side's targets of the same platform.
-    For a universal file, `chosen` says with which extras and groups it was evaluated, empty where it offers none, and
-    `seen` says where: platforms and Pythons. `terms` are those of another tool's file.
+    """`title` is its name in messages, `format` is its name in `packages.other_formats`, or "envspec". `complete` is
+    false for a file that names only some of what gets installed. `by_platform`: its targets are platforms, so they are
+    compared with the other side's targets of the same platform. For a universal file, `chosen` names the extras and
+    groups that it was evaluated with, empty where it offers none, and `seen` the platforms and Pythons. `terms` are
+    those of another tool's file.
     """
 
     title: str
@@ -66,5 +66,5 @@ class LoosePin(Pin, frozen=True, eq=False):
 
 
 def version_text(pin: Pin) -> str:
-    """Return what a file says of a package's version: the pinned one, or the specifier."""
+    """Return a package's version as its file has it: the pinned one, or the specifier."""
     return pin.specifier if isinstance(pin, LoosePin) else pin.version

@@ -1,4 +1,4 @@
-"""The terms of another tool's file beside its packages: the addresses that they come from, and how they are checked."""
+"""The terms of another tool's file beside its packages: their addresses, and the options that check them."""
 
 from __future__ import annotations
 

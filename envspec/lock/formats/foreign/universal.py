@@ -1,4 +1,4 @@
-"""Universal files, which hold for any platform: what they mean in one environment, by markers and wheel tags."""
+"""Universal files, which hold for any platform: their packages in one environment, by markers and wheel tags."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEFAULT_PYTHON = "3.12"
 
 
 class Environment(Struct, frozen=True):
-    """The environment that a universal file is evaluated in, and with which choices; `name` is the target's."""
+    """The environment and the choices that a universal file is evaluated with; `name` is the target's."""
 
     name: str
     platform: str
@@ -88,7 +88,7 @@ class Universal(Struct, frozen=True):
     supported: tuple[str, ...] = ()
 
     def lock(self, environments: Iterable[Environment]) -> Lock:
-        """Return what is installed in each environment. Raises Malformed."""
+        """Return the packages of each environment. Raises Malformed."""
         targets = sorted((self._target(environment) for environment in environments), key=lambda t: t.name)
         return Lock("", SpecInputs(), tuple(targets))
 
@@ -119,7 +119,7 @@ def holds(
     extras: frozenset[str] = frozenset(),
     groups: frozenset[str] = frozenset(),
 ) -> bool:
-    """Return whether a PEP 508 marker holds with the chosen extras and groups. Raises Malformed for what isn't a
+    """Return whether a PEP 508 marker holds with the chosen extras and groups. Raises Malformed for a text that isn't a
     marker."""
     return _evaluate(marker, frozenset(variables.items()), _of_marker(marker, extras), groups)
 

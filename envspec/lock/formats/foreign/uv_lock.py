@@ -1,8 +1,8 @@
 """uv.lock (version 1): universal, with the edges and their markers; the project's own packages are its roots.
 
-An edge names the version that it leads to where the file has several, so what is installed is found as uv finds it:
-from the roots with the chosen extras and groups along the edges whose markers hold. Where extras or groups conflict, uv
-writes into markers which of them are active, as extras that no package has: `extra == 'extra-7-project-cu12'`.
+An edge names the version that it leads to where the file has several. So the packages of an environment are found as uv
+finds them: from the roots with the chosen extras and groups along the edges whose markers hold. Where extras or groups
+conflict, uv writes the active ones into markers, as extras that no package has: `extra == 'extra-7-project-cu12'`.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class UvLock(Struct, frozen=True):
             self._by_name.setdefault(package.entry.name, []).append(package)
 
     def lock(self, environments: Iterable[Environment]) -> Lock:
-        """Return what is installed in each environment. Raises Malformed."""
+        """Return the packages of each environment. Raises Malformed."""
         targets = sorted((self._target(environment) for environment in environments), key=lambda t: t.name)
         return Lock("", SpecInputs(), tuple(targets))
 
@@ -252,13 +252,13 @@ def _package(document: Mapping[str, Any]) -> _Package:
     name = canonical_name(string(document.get("name"), "name"))
     source = table(document.get("source"), f"the source of {name}")
     return _Package(
-        _entry(document, name, source),
-        any(key in source for key in _LOCAL),
-        source,
-        tuple(map(_edge, tables(document.get("dependencies"), "dependencies"))),
-        _edges_by_name(document, "optional-dependencies"),
-        # as uv 0.4.27 to 0.5.0 called them, and later ones still read
-        _edges_by_name(document, "dev-dependencies" if "dev-dependencies" in document else "dependency-groups"),
+        entry=_entry(document, name, source),
+        local=any(key in source for key in _LOCAL),
+        source=source,
+        edges=tuple(map(_edge, tables(document.get("dependencies"), "dependencies"))),
+        extras=_edges_by_name(document, "optional-dependencies"),
+        # uv 0.4.27 to 0.5.0 called groups dev-dependencies, and later releases still read that name
+        groups=_edges_by_name(document, "dev-dependencies" if "dev-dependencies" in document else "dependency-groups"),
     )
 
 

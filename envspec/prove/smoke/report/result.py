@@ -99,7 +99,7 @@ class Figure(Struct, frozen=True):
 
     @property
     def slow(self) -> str | None:
-        """What to say of a figure that is slow. None for another."""
+        """The message on a slow figure. None for another."""
         slow = self.verdict == "slow"
         return f"{self.name} is {100 * (self.share or 0):.0f} % of the card's peak" if slow else None
 
@@ -209,7 +209,7 @@ class SmokeReport(Struct, frozen=True):
 
     @property
     def slow(self) -> tuple[str, ...]:
-        """What is slow, by the checks and by the figures: told apart from what is right, and decides nothing."""
+        """The slow checks and figures: reported apart from the result, which they don't decide."""
         by_checks = [words for check in self.checks for words in check.slow]
         return (*by_checks, *filter(None, (figure.slow for figure in self.figures)))
 

@@ -169,11 +169,11 @@ def ask_states(tasks: Sequence[str], ask: Ask) -> dict[str, TaskState]:
 
 def find_job(name: str, ask: Ask) -> str | None:
     """Find the number of the job (or array) of this name, None where Slurm has none. Raises Unreachable."""
-    done = ask(["squeue", "--noheader", "--states=all", "--format=%A|%F", f"--name={name}"])
-    if done.status:
-        raise Unreachable(done.output.strip() or f"squeue ended with status {done.status}")
-    # %F is the number of the whole array
-    numbers = (line.rpartition("|")[2].strip() for line in done.output.splitlines())
+    squeue = ask(["squeue", "--noheader", "--states=all", "--format=%A|%F", f"--name={name}"])
+    if squeue.status:
+        raise Unreachable(squeue.output.strip() or f"squeue ended with status {squeue.status}")
+    # %A is the number of one task's job, %F that of the whole array
+    numbers = (line.rpartition("|")[2].strip() for line in squeue.output.splitlines())
     return next((number for number in numbers if _is_job(number)), None)
 
 
@@ -185,14 +185,15 @@ def may_have_job(done: FinishedProgram) -> bool:
 
 
 def _squeue(jobs: Sequence[str], ask: Ask) -> dict[str, TaskState]:
+    """Read the states of the jobs' tasks that squeue still lists. Raises Unreachable."""
     argv = ["squeue", "--noheader", "--array", "--states=all", "--format=%i|%T|%N|%r", f"--jobs={','.join(jobs)}"]
-    done = ask(argv)
-    if done.status == 0:
-        return read_squeue(done.output)
-    if "Invalid job id" in done.output:
-        # one alone that it has forgotten; of several it leaves out those
+    squeue = ask(argv)
+    if squeue.status == 0:
+        return read_squeue(squeue.output)
+    if "Invalid job id" in squeue.output:
+        # squeue has forgotten the only job; in a list of several it leaves forgotten jobs out without an error
         return {}
-    raise Unreachable(done.output.strip() or f"squeue ended with status {done.status}")
+    raise Unreachable(squeue.output.strip() or f"squeue ended with status {squeue.status}")
 
 
 def _look_up_ended_jobs(job: str, ask: Ask) -> dict[str, TaskState]:

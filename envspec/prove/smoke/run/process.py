@@ -125,7 +125,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def tail(path: Path, begin: int = 0, most: int = _TAIL) -> str:
-    """Read the end of a file, at most `most` bytes after `begin`; empty where it can't be read."""
+    """Read the end of a file: at most `most` bytes, none before the offset `begin`. Empty for an unreadable file."""
     try:
         with open_plain(path, links_out=True) as file:
             file.seek(max(begin, file.seek(0, os.SEEK_END) - most))
