@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,9 +52,9 @@ def repository(folder: Path) -> Scope:
 def user(folder: Path, env: Mapping[str, str]) -> Scope:
     """Return the scope of all repositories of this user. Raises ToolError."""
     named = git_output(["config", "--global", "--type=path", "--get", "core.attributesFile"], folder, allowed=(0, 1))
-    home = config_home(env, home_of(env))
-    # a user's own file may be a link into a folder that is kept elsewhere
-    return Scope("--global", folder, (Path(named) if named else home / "git" / "attributes").resolve(), LOCKS)
+    own = config_home(env, home_of(env)) / "git" / "attributes"
+    # a relative path would be a file of the repository; a user's own may be a link to where it is kept
+    return Scope("--global", folder, (Path(named) if os.path.isabs(named) else own).resolve(), LOCKS)
 
 
 def install(scope: Scope, program: Sequence[str]) -> None:

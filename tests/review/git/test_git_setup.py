@@ -102,12 +102,15 @@ def test_doctor_says_where_one_stands_that_this_repository_overrides(repository:
     assert "home/.gitconfig" in repository.envspec("doctor").stdout, "other repositories have no driver of their own"
 
 
-def test_the_users_own_attributes_file_is_used(repository: Repository) -> None:
+@pytest.mark.parametrize(("named", "file"), [("~/mine", "mine"), ("mine", ".config/git/attributes")])
+def test_the_users_own_attributes_file_is_used(named: str, file: str, repository: Repository) -> None:
+    """A relative path would name a file of the repository."""
     home = repository.folder.parent / "home"
     home.mkdir()
-    repository.git("config", "--global", "core.attributesFile", "~/mine")
+    repository.git("config", "--global", "core.attributesFile", named)
     repository.envspec("git-setup", "--global")
-    assert (home / "mine").read_text() == with_block("", LOCKS)
+    assert (home / file).read_text() == with_block("", LOCKS)
+    assert not (repository.folder / "mine").exists()
 
 
 def test_outside_a_repository(tmp_path: Path, repository: Repository) -> None:
