@@ -145,10 +145,10 @@ def images_of(definition: str) -> tuple[str, ...]:
 
 
 def words_here(indexes: Iterable[OwnIndex], settings: Settings) -> dict[str, str]:
-    """Give the lines in which a definition has a spec's own indexes that have a mirror here → the lines for those."""
+    """Give the line ends by which a definition names a spec's own indexes that have a mirror here → those for it."""
     addresses = ((index_argument(name), url, index_here(name, url, settings, flat=flat)) for name, url, flat in indexes)
     return {
-        f" {name}={definition_word(url)}\n": f" {name}={definition_word(here)}\n"
+        f" {name}={definition_word(url)}": f" {name}={definition_word(here)}"
         for name, url, here in addresses
         if here != url
     }
@@ -158,7 +158,7 @@ def definition_here(definition: str, settings: Settings, indexes: Iterable[OwnIn
     """Give a definition with this site's images in its headers, and mirrors of the spec's own indexes."""
     moved = _FROM.sub(lambda match: f"From: {image_here(match[1], settings.mirrors)}", definition)
     for word, here in words_here(indexes, settings).items():
-        moved = moved.replace(word, here)
+        moved = moved.replace(f"{word}\n", f"{here}\n")
     return moved
 
 

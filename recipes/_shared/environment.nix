@@ -282,8 +282,8 @@ let
           "$out/bin/python" -ISB -m zipfile -e envspec-check.pyz check
           sha256sum --check --quiet --ignore-missing SHA256SUMS
           # what only builds of images run stays out, as in an image
-          rm -rf envspec-check.pyz build
-          sed -i '/  envspec-check[.]pyz$/d; /  build[/]/d' SHA256SUMS
+          rm -rf envspec-check.pyz build.sh
+          sed -i '/  envspec-check[.]pyz$/d; /  build[.]sh$/d' SHA256SUMS
         fi
         ${if slice == null then "" else ''cp ${slice} "$out/share/envspec/target.json"''}
       '';

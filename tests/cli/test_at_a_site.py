@@ -190,11 +190,12 @@ def test_a_specs_own_indexes_have_their_mirrors_in_builds(machine: Machine, inde
     assert not [name for name, text in files.items() if index.url.encode() in text or b"hunter2" in text]
     docker, apptainer = told.err.partition("at this site")[2].splitlines()[1:3]
     assert f" --build-arg INDEX_INTERNAL={index.url} " in docker
-    assert f"s, https://packages\\.example\\.org/simple , {index.url} ," in apptainer and "hunter2" not in told.err
+    edited = f"s, INDEX_INTERNAL=https://packages\\.example\\.org/simple$, INDEX_INTERNAL={index.url},"
+    assert edited in apptainer and "hunter2" not in told.err
     edit = apptainer.partition("sed ")[2].partition(" cpu/apptainer.def")[0]
     words = ["sh", "-c", f"sed {edit} out/cpu/apptainer.def"]
     made = subprocess.run(words, cwd=machine.folder, capture_output=True, text=True, check=True).stdout
-    assert f"--default-index {index.url} " in made and "packages.example.org" not in made
+    assert f"INDEX_INTERNAL={index.url}\n" in made and "packages.example.org" not in made
     # smoke builds the very same
     spec = load_spec(machine.folder / "specs/demo.toml")
     lock = SoundLock.of(load(machine.locks / "demo/envspec.lock"))

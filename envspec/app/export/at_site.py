@@ -130,7 +130,7 @@ def _apptainer(of: Plan, name: str, text: str, settings: Settings) -> Iterator[s
     if moved or places:
         # Apptainer has no setting for mirrors; it looks for a definition's files where it is run
         edits = [f"-e 's,^From: {image}$,From: {here},'" for image, here in moved.items()]
-        edits += [f"-e {shlex.quote(f's,{_literal(url)},{_plain(here)},')}" for url, here in places.items()]
+        edits += [f"-e {shlex.quote(f's,{_literal(word)}$,{_plain(here)},')}" for word, here in places.items()]
         steps.append(f"sed {' '.join(edits)} {name} >FOLDER/{apptainer.FILE}")
     built = f"FOLDER/{apptainer.FILE}" if moved or places else f"{of.own}{name}"
     steps += ["cd .."] if of.shares else []
