@@ -156,7 +156,8 @@ def test_architectures_are_those_of_both(
     put(lambda lock: replace(lock, targets=tuple(map(change, lock))))
     told = envspec("export", MM, "--target", BLACKWELL, "--format", "dockerfile", "-o", "out")
     assert told.code == 0 and "by today's facts the GPUs are sm_100, sm_120 (the lock says " in told.err
-    assert f'TORCH_CUDA_ARCH_LIST="{written}"' in Path("out", BLACKWELL, "Dockerfile").read_text()
+    text = Path("out", BLACKWELL, "Dockerfile").read_text().replace('"', "")
+    assert f" TORCH_CUDA_ARCH_LIST={written} " in text
 
 
 @pytest.mark.parametrize("fields", [{"driver_floor": "525.60.13"}, {"architectures": ("sm_90",)}])
