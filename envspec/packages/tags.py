@@ -119,15 +119,18 @@ def wheel_file_tags(file: str) -> frozenset[Tag]:
     return _tags_of(ending) if name and version else frozenset()
 
 
+@lru_cache(maxsize=1 << 14)
+def ending_parts(ending: str) -> tuple[str, ...]:
+    """Read the three parts that hold tags in what follows a wheel's name and version; none in any other text. Cached:
+    the wheels of a hundred pages share some hundreds of endings."""
+    return tuple(wheel_parts(f"any-1-{ending}")[-3:])
+
+
 @lru_cache(maxsize=1 << 12)
 def _tags_of(ending: str) -> frozenset[Tag]:
-    """Read the tags in what follows a wheel's name and version: thousands of files share some hundreds of these."""
-    parts = wheel_parts(f"any-1-{ending}")
-    return (
-        frozenset(Tag(*triple) for triple in product(*(part.split(".") for part in parts[-3:])))
-        if parts
-        else frozenset()
-    )
+    if not (parts := ending_parts(ending)):
+        return frozenset()
+    return frozenset(Tag(*triple) for triple in product(*(part.split(".") for part in parts)))
 
 
 def wheel_parts(file: str) -> list[str]:

@@ -107,8 +107,6 @@ FORMATS = (
     "lmod",
     "htcondor",
 )
-OTHER_FORMATS = ("uv-project", "pixi", "lmod", "htcondor", "edf")
-"""Formats of few kinds of input: what they read has grown by then."""
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "lock": ("lock", "specs/demo.toml"),
     "check": ("check", "specs/demo.toml"),
@@ -120,9 +118,8 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     **{f"export {name}": ("export", "specs/demo.toml", "--format", name, "-o", "out") for name in FORMATS},
 }  # fmt: skip
 CONDA_FORMATS = ("conda-lock", "conda-explicit", "conda-env")
-OTHER_COMMANDS: Mapping[str, tuple[str, ...]] = {
-    f"export {name}": ("export", "specs/demo.toml", "--format", name, "-o", "out")
-    for name in (*OTHER_FORMATS, *CONDA_FORMATS)
+CONDA_COMMANDS: Mapping[str, tuple[str, ...]] = {
+    f"export {name}": ("export", "specs/demo.toml", "--format", name, "-o", "out") for name in CONDA_FORMATS
 }
 
 
@@ -211,7 +208,7 @@ def run(folder: Path, index: Index, kind: str, number: int, command: str) -> tup
     printed: list[str] = []
 
     def call() -> None:
-        ran = machine.envspec(*{**COMMANDS, **OTHER_COMMANDS}[command], seconds=600)
+        ran = machine.envspec(*{**COMMANDS, **CONDA_COMMANDS}[command], seconds=600)
         assert ran.status == 0 or (ran.status == 1 and command != "lock" and "export" not in command), ran.err
         printed.append(ran.out + ran.err)
 
@@ -245,14 +242,6 @@ def test_a_command_costs_what_it_reads_and_writes(tmp_path: Path, many: Index, k
     ],
 )
 def test_what_once_cost_the_square(tmp_path: Path, many: Index, kind: str, command: str) -> None:
-    assert_grows(tmp_path, many, kind, command)
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-@pytest.mark.parametrize("command", [f"export {name}" for name in OTHER_FORMATS])
-@pytest.mark.parametrize("kind", ["pins", "a star", "targets of their own"])
-def test_another_format_costs_what_it_writes(tmp_path: Path, many: Index, kind: str, command: str) -> None:
     assert_grows(tmp_path, many, kind, command)
 
 

@@ -28,7 +28,7 @@ from envspec.base.threads import Pool
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, VARIANT, WHEEL, FileAddress, path_of, variant_text
 from envspec.net.index_proxy.releases import Row, VersionFiles, source_version, version_of
 from envspec.packages.archive_entries import SOURCES
-from envspec.packages.tags import installs_somewhere, minor_in, takes_python, wheel_fits, wheel_parts
+from envspec.packages.tags import ending_parts, installs_somewhere, minor_in, takes_python, wheel_fits
 from envspec.packages.variant_choice import TargetMachine, choose
 from envspec.packages.variants import InvalidVariants, Variants, WheelOfVariant, read_name, variants_file, with_build
 
@@ -227,14 +227,8 @@ def _order_of_source(row: Row) -> tuple[bool, int]:
 
 def _endings(wheels: Iterable[Row]) -> tuple[tuple[str, ...], ...]:
     """List the tags of wheels, each once."""
-    ends = (_ending(row["filename"].lower().split("-", 2)[2]) for row in wheels)
+    ends = (ending_parts(row["filename"].lower().split("-", 2)[2]) for row in wheels)
     return tuple(dict.fromkeys(filter(None, ends)))
-
-
-@lru_cache(maxsize=1 << 14)
-def _ending(rest: str) -> tuple[str, ...]:
-    """Read the tags in the part of a wheel's name behind the version. Cached: a page's releases have much the same."""
-    return tuple(wheel_parts(f"any-1-{rest}")[-3:])
 
 
 @lru_cache(maxsize=1 << 12)
