@@ -236,6 +236,9 @@ class Watch:
     def __init__(self) -> None:
         words = [sys.executable, __file__, "--figures"]
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout
+        self.ready = select.poll()  # `select.select` takes no descriptor above 1023
+        self.ready.register(self.process.stdout, select.POLLIN)
 
     def __enter__(self) -> Watch:
         return self
@@ -251,7 +254,7 @@ class Watch:
         with contextlib.suppress(OSError):
             self.process.stdin.write("\n")
             self.process.stdin.flush()
-            if select.select([self.process.stdout], [], [], SMI)[0]:
+            if self.ready.poll(SMI * 1000):
                 line = self.process.stdout.readline()
         if not line:
             self.process.kill()

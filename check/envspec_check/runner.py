@@ -45,6 +45,8 @@ class Host:
         with open(str(log), "wb") as errors:
             env = {**os.environ, TOKEN: token}
             self.process = start(command, env, "/", stdin=subprocess.PIPE, stderr=errors, session=True)
+        self.ready = select.poll()  # `select.select` takes no descriptor above 1023
+        self.ready.register(self.process.stdout, select.POLLIN)
         self.buffer = b""
 
     def start(self, timeout: float) -> None:
@@ -56,7 +58,7 @@ class Host:
         """The next reply; an empty one when there is none in time. `meanwhile` is called now and then. Raises Gone."""
         assert self.process.stdout
         while b"\n" not in self.buffer:
-            ready, _, _ = select.select([self.process.stdout], [], [], min(TOLD_EACH, patience.limit))
+            ready = self.ready.poll(min(TOLD_EACH, patience.limit) * 1000)
             if not ready and patience.over():
                 return {}
             if not ready:

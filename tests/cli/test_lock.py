@@ -1,5 +1,6 @@
 """`envspec lock`: what it says and writes, its exit codes, the digests of images, and first pins of another lock."""
 
+import gc
 import json
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from support.torch_packages import stand_ins
 from envspec.export.images import UV
 from envspec.facts.edition import shipped_edition
 from envspec.lock.read import load
+from envspec.net.fetch import Fetcher
 from envspec.net.registry import image_address
 
 
@@ -508,3 +510,11 @@ def test_what_gives_no_pins(machine: Machine) -> None:
     assert ran.status == 2 and "nowhere.lock" in ran.error, ran.err
     ran = machine.envspec("lock", spec, "--pins-from", "requirements.txt", "--upgrade")
     assert ran.status == 2 and "--upgrade asks for newer versions" in ran.err
+
+
+@pytest.mark.e2e
+def test_nothing_of_a_command_outlives_it(machine: Machine, packages: Index) -> None:
+    """A cache of a module that holds what fetches would keep its connections open, one for each lock of a process."""
+    machine.locked(spec=cpu("alpha"))
+    gc.collect()
+    assert [value for value in gc.get_objects() if isinstance(value, Fetcher)] == []

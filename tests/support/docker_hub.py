@@ -2,7 +2,7 @@
 registry here. All else that is asked of the proxy goes where it is for.
 """
 
-import select
+import selectors
 import socket
 import socketserver
 import ssl
@@ -55,10 +55,15 @@ def as_docker_hub(registry: str, folder: Path) -> Iterator[dict[str, str]]:
 
 def carry(one: socket.socket, other: socket.socket) -> None:
     """Hand on what each says, until one ends."""
-    while True:
-        pending = isinstance(one, ssl.SSLSocket) and one.pending()
-        for ready in [one] if pending else select.select([one, other], [], [], 300)[0]:
-            said = ready.recv(1 << 16)
-            if not said:
-                return
-            (other if ready is one else one).sendall(said)
+    with selectors.DefaultSelector() as selector:
+        selector.register(one, selectors.EVENT_READ, other)
+        selector.register(other, selectors.EVENT_READ, one)
+        while True:
+            pending = isinstance(one, ssl.SSLSocket) and one.pending()
+            for source, sink in (
+                [(one, other)] if pending else [(key.fileobj, key.data) for key, _ in selector.select(300)]
+            ):
+                content = source.recv(1 << 16)  # type: ignore[union-attr] # a socket, as it was registered
+                if not content:
+                    return
+                sink.sendall(content)

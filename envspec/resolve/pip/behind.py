@@ -20,7 +20,7 @@ from envspec.packages.requirement import published_requirement
 from envspec.packages.tags import is_for_platform, takes_python
 from envspec.packages.version_numbers import numbers
 from envspec.resolve.pip.leads import LeadCase
-from envspec.resolve.pip.newest import all_fitting, is_behind, is_skipped, needed_glibc, suits_target, wheels_fit
+from envspec.resolve.pip.newest import is_behind, is_skipped, needed_glibc, suits_target, wheels_fit
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index import holes
 from envspec.resolve.torch_index.choice import TorchIndex
@@ -174,7 +174,7 @@ class _Reading(Struct):
         case = self.case
         if "torch" not in case.taken or admits(case.edges.get("torch", ())):
             return ""
-        fitting = all_fitting("torch", case.request, case.releases)
+        fitting = case.all_fitting("torch")
         oldest = fitting[-1].version if fitting else case.taken["torch"]
         known = holes.known_requirements(case.request)
         return next((version for version, lines in known if is_older(version, oldest) and admits(lines)), "")

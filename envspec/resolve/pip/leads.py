@@ -24,7 +24,6 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
 from envspec.resolve.pip.newest import (
     Releases,
-    all_fitting,
     fitting_releases,
     is_behind,
     is_skipped,
@@ -64,10 +63,11 @@ class Lead(Struct, frozen=True):
 class LeadCase(Struct, frozen=True, dict=True):
     """uv's own answer to a request, and what its bounds follow from.
 
-    settled   versions that stay: from the old lock, or from another target
-    answer    gives the requirements of its packages that hold in the target
-    releases  pages; of torch's family, those of the index that the target's torch comes from
-    admitted  releases that the spec, its date and the platform admit, newest first, whether or not they fit
+    settled      versions that stay: from the old lock, or from another target
+    answer       gives the requirements of its packages that hold in the target
+    releases     pages; of torch's family, those of the index that the target's torch comes from
+    all_fitting  the releases that fit the target, by pages alone, newest first
+    admitted     releases that the spec, its date and the platform admit, newest first, whether or not they fit
     """
 
     request: Request
@@ -75,6 +75,7 @@ class LeadCase(Struct, frozen=True, dict=True):
     settled: Mapping[str, str]
     answer: Callable[[], Mapping[str, Sequence[str]]]
     releases: Releases
+    all_fitting: Releases
     admitted: Releases
     requires: Requires
 
@@ -97,9 +98,9 @@ class LeadCase(Struct, frozen=True, dict=True):
         return self.settled.get(name, "").partition("+")[0] == self.taken[name]
 
     @cached_property
-    def fitting(self) -> dict[str, tuple[Release, ...]]:
-        """Their releases that fit the target, by pages alone, newest first."""
-        return {name: all_fitting(name, self.request, self.releases) for name in self.order}
+    def fitting(self) -> dict[str, Sequence[Release]]:
+        """The fitting releases of the spec's own requirements."""
+        return {name: self.all_fitting(name) for name in self.order}
 
     def lines(self, name: str, version: str) -> Sequence[str]:
         """Give the requirements of a release."""

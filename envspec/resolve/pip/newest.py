@@ -144,12 +144,6 @@ def fitting_releases(name: str, request: Request, releases: Releases) -> Iterato
     return _public(candidate for candidate in fitting if not is_skipped(candidate, request, name))
 
 
-@lru_cache(maxsize=1 << 10)
-def all_fitting(name: str, request: Request, releases: Releases) -> tuple[Release, ...]:
-    """List `fitting_releases`. Cached: each look at an answer asks again."""
-    return tuple(fitting_releases(name, request, releases))
-
-
 def admitted_releases(name: str, request: Request, releases: Releases) -> tuple[Release, ...]:
     """List the final releases that the spec, its date and the platform admit, newest first, whatever Python and glibc
     they want, without local parts."""

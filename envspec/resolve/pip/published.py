@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, lru_cache, partial
+from functools import cache, cached_property, partial
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from envspec.artifacts.metadata import MetadataReader, cache_key
 from envspec.base.errors import OutsideError
@@ -19,7 +19,7 @@ from envspec.packages.metadata import Metadata, parse_metadata
 from envspec.resolve.pip.edges import active_lines
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.leads import LeadCase, Requires
-from envspec.resolve.pip.newest import Releases, admitted_releases
+from envspec.resolve.pip.newest import Releases, admitted_releases, fitting_releases
 from envspec.resolve.pip.pins import complete_metadata
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import TorchIndex
@@ -28,14 +28,15 @@ from envspec.resolve.uv.answer import Found
 
 
 class RequestPages(Struct, frozen=True):
-    """The pages for a request: the releases, those that the spec admits, and each one's requirements."""
+    """The pages for a request, as `LeadCase` has them, and each release's requirements."""
 
     releases: Releases
+    fitting: Releases
     admitted: Releases
     requires: Requires
 
 
-class Published(Struct, frozen=True, eq=False):
+class Published(Struct, frozen=True, eq=False, dict=True):
     """The indexes of a spec, and the reader of METADATA there."""
 
     indexes: UvIndexes
@@ -51,11 +52,14 @@ class Published(Struct, frozen=True, eq=False):
     ) -> LeadCase:
         """Give an answer with pages and METADATA of newer releases."""
         pages = self._pages(request, index)
-        return LeadCase(request, packages, settled, answer, pages.releases, pages.admitted, pages.requires)
+        return LeadCase(request, packages, settled, answer, *astuple(pages))
 
-    @lru_cache(maxsize=64)  # noqa: B019 - one for each resolution
-    def _pages(self, request: Request, index: TorchIndex) -> RequestPages:
+    @cached_property
+    def _pages(self) -> Callable[[Request, TorchIndex], RequestPages]:
         """Give the pages of a request: all looks at its answers share them."""
+        return cache(self._pages_of)
+
+    def _pages_of(self, request: Request, index: TorchIndex) -> RequestPages:
         of = self.indexes.releases(request)
         from_facts = index.variant is not None
         # what envspec bounds for the target's sake the spec admits
@@ -71,7 +75,11 @@ class Published(Struct, frozen=True, eq=False):
                 return all_releases(of_spec)
             return admitted_releases(name, of_spec, of)
 
-        return RequestPages(releases, page_within_spec, cache(partial(self._requires, request, index)))
+        @cache
+        def fitting(name: str) -> Sequence[Release]:
+            return tuple(fitting_releases(name, request, releases))
+
+        return RequestPages(releases, fitting, page_within_spec, cache(partial(self._requires, request, index)))
 
     def extras(self, request: Request, index: TorchIndex, name: str, version: str) -> frozenset[str]:
         """List the extras of a release; none where its METADATA can't be read."""

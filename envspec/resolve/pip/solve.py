@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -91,7 +91,7 @@ Answered = tuple[dict[str, _S], SourcesNeeded | None]
 """Targets with their pins, by name, and the sources that those need."""
 
 
-class PipResolver(Struct, frozen=True):
+class PipResolver(Struct, frozen=True, dict=True):
     """A resolver of the pip half of all targets of a spec.
 
     indexes        the spec's named indexes: name → URL, the user's mirror of it where there is one
@@ -377,11 +377,11 @@ class PipResolver(Struct, frozen=True):
         with build_requirements(self.pages, shown, self.default_index, self.cache) as builds:
             yield replace(self.sources, builds=builds)
 
-    @property
+    @cached_property
     def _published(self) -> Published:
         return Published(self._uv_indexes, self.wheels)
 
-    @property
+    @cached_property
     def _uv_indexes(self) -> UvIndexes:
         return UvIndexes(self.pages, self.indexes, self.flat, self.default_index)
 

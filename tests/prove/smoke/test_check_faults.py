@@ -63,6 +63,15 @@ def test_a_bad_process_is_one_failed_check(
     assert report["figures"][0]["value"] is None and report["curves"] == {"c": [1.0, None]}
 
 
+def test_a_program_with_a_thousand_open_files_runs_checks(tmp_path: Path) -> None:
+    """`select.select` takes no descriptor above 1023, and a training program has that many files open."""
+    path = program(tmp_path, "return interface.passed()")
+    opened = "resource.setrlimit(resource.RLIMIT_NOFILE, (2048, 2048))\nopened = [os.dup(2) for _ in range(1100)]\n"
+    path.write_text(path.read_text().replace("TABLE = {}", opened + "TABLE = {}"))
+    done = subprocess.run(command(path), capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("does", "least", "most"),

@@ -17,7 +17,7 @@ from envspec.base.errors import Unsatisfiable
 from envspec.net.index_proxy.releases import Release
 from envspec.resolve.pip.leads import LeadCase, lead_order, leading, leads, paths_from
 from envspec.resolve.pip.loop import Answer as Answered, Reviews, Settled, settle
-from envspec.resolve.pip.newest import is_behind
+from envspec.resolve.pip.newest import fitting_releases, is_behind
 from envspec.resolve.pip.problem import Problem
 from envspec.resolve.pip.reading import Reading
 from envspec.resolve.pip.request import Request
@@ -90,7 +90,16 @@ class StandIn:
 
         edges = {one.name: requires(one.name, str(one.version)) for one in own}
         request = Request("linux-64", "3.12", "2.28", tuple(sorted(self.names)), direct=tuple(self.names))
-        return LeadCase(request, own, {}, lambda: edges, releases, releases, requires)
+        return LeadCase(
+            request,
+            own,
+            {},
+            lambda: edges,
+            releases,
+            lambda name: tuple(fitting_releases(name, request, releases)),
+            releases,
+            requires,
+        )
 
 
 def led(solver: StandIn, own: tuple[Found, ...], last: Mapping[str, str]) -> tuple[Found, ...]:

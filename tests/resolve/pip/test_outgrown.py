@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from envspec.net.index_proxy.releases import Release
 from envspec.resolve.pip.behind import BehindCause
 from envspec.resolve.pip.leads import LeadCase
+from envspec.resolve.pip.newest import fitting_releases
 from envspec.resolve.pip.outgrown import Outgrown, find_outgrown, names_torch, refuse_outgrown
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.retreat import Retreated
@@ -32,13 +33,18 @@ def outgrown(
         "torch": [release("2.14.1")],
         "llguidance": [release("1.9", "llguidance-1.9-cp312-cp312-manylinux_2_31_x86_64.whl")],
     }
+
+    def releases(name: str) -> Sequence[Release]:
+        return pages.get(name, ())
+
     case = LeadCase(
         request,
         tuple(Found(name, version, (FoundFile("", f"{name}.whl", None),)) for name, version in taken.items()),
         {},
         lambda: {"app": app[taken["app"]], "torch": ()},
-        lambda name: pages.get(name, ()),
-        lambda name: pages.get(name, ()),
+        releases,
+        lambda name: tuple(fitting_releases(name, request, releases)),
+        releases,
         lambda name, version: app.get(version, ()) if name == "app" else ("torch>=2",) if name == "llguidance" else (),
     )
     return tuple(find_outgrown(case, TorchIndex(None), shared))

@@ -11,6 +11,7 @@ from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import Release
 from envspec.resolve.pip.behind import behind_findings, find_behind
 from envspec.resolve.pip.leads import LeadCase
+from envspec.resolve.pip.newest import fitting_releases
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import choose
 from envspec.resolve.torch_index.holes import explain_torch, find_unheld, held_releases
@@ -70,7 +71,13 @@ def told_of(asked: Request, *lines: str, page: tuple[Release, ...] = ()) -> list
     def releases(name: str) -> Sequence[Release]:
         return held_releases(asked, index, name) if name in FAMILY else pages.get(name, ())
 
-    case = LeadCase(asked, found, {}, dict, releases, releases, lambda name, version: lines if name == "server" else ())
+    def fitting(name: str) -> tuple[Release, ...]:
+        return tuple(fitting_releases(name, asked, releases))
+
+    def requires(name: str, version: str) -> Sequence[str]:
+        return lines if name == "server" else ()
+
+    case = LeadCase(asked, found, {}, dict, releases, fitting, releases, requires)
     return [*behind_findings(find_behind(case, index, {}), asked)]
 
 
