@@ -15,7 +15,7 @@ from envspec.configuration.settings import host_of
 from envspec.draft.cuda import candidates, within
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.facts.python_builds import TRIPLES, versions_of
-from envspec.facts.torch_builds import cuda_of
+from envspec.facts.torch_builds import cuda_of_variant
 from envspec.lock.formats.foreign.shape import index_name, is_pypi_itself, optional, string, strings
 from envspec.packages.conda import admits, version_and_build
 from envspec.packages.python_range import bound_of, releases_of, specifier_of
@@ -242,7 +242,7 @@ class Gathered:
 
     def build_of(self, variant: str) -> None:
         """Take a variant of PyTorch's builds (`cu128`, `cpu`) for what it says: the target's CUDA."""
-        self.cuda[cuda_of(variant) or "cpu"] = None
+        self.cuda[cuda_of_variant(variant) or "cpu"] = None
 
     def cuda_version(self, text: str, place: Place) -> None:
         """Take a CUDA that a label, a tag or a file names (`12.4.1`): its minor version, or the newest of a major."""

@@ -16,7 +16,7 @@ from packaging.version import Version
 from envspec.base.errors import Place, Way
 from envspec.base.finding import Finding, Severity
 from envspec.facts import gpu_only, gpus, libraries, torch_builds
-from envspec.facts.build_labels import label_of, maker_in_name, other_maker
+from envspec.facts.build_labels import cuda_in, label_of, maker_in_name, other_maker
 from envspec.facts.compute_capability import can_translate, covers, sm_of
 from envspec.facts.cuda_stack import TORCH, VERSIONED_BY_CUDA, cuda_major_in, holds_code_for_gpus, of_both_majors
 from envspec.facts.frameworks import Framework, frameworks, wanted_drivers
@@ -211,10 +211,11 @@ def _torch(
         yield _newer(f"torch {public}")
         return
     variant = local or torch_builds.pypi_variant(public, case.platform) or "cpu"
-    if not re.fullmatch(r"cpu|cu\d+", variant):
+    named = cuda_in(variant)
+    if named is None:
         yield Finding("info", "torch-local-build", f"torch {version} isn't a build of PyTorch's own", key="torch")
         return
-    cuda = torch_builds.cuda_of(variant)
+    cuda = None if named == "cpu" else named
     name = f"torch {version}" + ("" if local else f" (PyPI's own wheel, {variant})")
     wrong = _wrong_cuda(case, name, cuda, exact=True, on_index=_has_build(case, public))
     if wrong:
@@ -241,16 +242,18 @@ def _for_this_cuda(case: Case, public: str) -> str | None:
 
 
 def _own_torch(case: Case, version: str, read: WheelBuild | None) -> Iterator[Finding]:
-    """Judge a torch of one's own whose wheel says no architectures: by the CUDA that it notes."""
+    """Judge a torch of one's own whose wheel says no architectures: by the CUDA that the wheel notes, and where it
+    wasn't read by the version's local part."""
     name = f"torch {version}"
     is_known = read is not None and (read.cuda or (read.code and read.code.complete))
-    if read and is_known and (wrong := _wrong_cuda(case, name, read.cuda, exact=True)):
+    cuda = read.cuda if read and is_known else cuda_in(version.partition("+")[2])
+    if (is_known or cuda) and (wrong := _wrong_cuda(case, name, None if cuda == "cpu" else cuda, exact=True)):
         yield wrong
         return
     message = f"{name} isn't a build of PyTorch's own"
-    if read is None or read.cuda is None:
+    if cuda is None:
         message += ", and its wheel wasn't read: nothing says that it is for CUDA"
-    yield Finding("info" if read and read.cuda else "warning", "torch-local-build", message, key="torch")
+    yield Finding("info" if cuda else "warning", "torch-local-build", message, key="torch")
 
 
 def _pytorch(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) -> Iterator[Finding]:
@@ -350,7 +353,7 @@ def _companions(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) 
                 ways=(Way(line=bound, near=True),),
                 bound=bound,
             )
-        elif local and torch_local and local != torch_local and re.fullmatch(r"cpu|cu\d+", local):
+        elif local and torch_local and cuda_in(local) not in (None, cuda_in(torch_local)):
             message = f"{name} {version} and torch {torch}+{torch_local} are builds for different CUDA versions"
             yield Finding("error", "cuda-mismatch", message, key="torch", ways=(_from_pytorch("torch", name),))
         elif name == "torchaudio" and made_for and "torch" in pins:
@@ -365,20 +368,22 @@ in the wheel); from 2.11.1 on, only the major counts (pytorch/audio#4226)."""
 def _torchaudio_cuda(case: Case, version: str, local: str, torch: str, torch_local: str) -> Iterator[Finding]:
     """Check PyPI's torchaudio: it is built for the CUDA that PyPI's torch had then; newer torch may have another."""
     made_with = torch_builds.torch_for("torchaudio", version)[0]
-    own = torch_builds.cuda_of(local or torch_builds.pypi_variant(made_with, case.platform) or "cpu")
-    torch_cuda = torch_builds.cuda_of(torch_local or torch_builds.pypi_variant(torch, case.platform) or "cpu")
+    made_for = cuda_in(local or torch_builds.pypi_variant(made_with, case.platform) or "cpu")
+    torch_cuda = cuda_in(torch_local or torch_builds.pypi_variant(torch, case.platform) or "cpu")
+    if made_for in (None, "cpu") or torch_cuda in (None, "cpu"):
+        return
     minors = torch_builds.order(version) <= torch_builds.order(_TORCHAUDIO_COMPARES)
-    if own and torch_cuda and (own != torch_cuda if minors else own.split(".")[0] != torch_cuda.split(".")[0]):
+    if made_for != torch_cuda if minors else made_for.split(".")[0] != torch_cuda.split(".")[0]:
         releases = torch_builds.companions(torch).get("torchaudio", ())
         newer = [release for release in releases if minors and numbers(release) > numbers(_TORCHAUDIO_COMPARES)][-1:]
         yield Finding(
             "error",
             "cuda-mismatch",
-            f"torchaudio {version} is built for CUDA {own} and torch {torch} for CUDA {torch_cuda}: "
+            f"torchaudio {version} is built for CUDA {made_for} and torch {torch} for CUDA {torch_cuda}: "
             "import torchaudio fails",
             key="torch",
             ways=(
-                Way(cuda=own, near=True, note="for the target"),
+                Way(cuda=made_for, near=True, note="for the target"),
                 *(Way(line=f"torchaudio=={release}", near=True) for release in newer),
             ),
         )

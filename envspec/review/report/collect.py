@@ -14,7 +14,7 @@ from envspec.lock.model import LockedPython, LockedTarget, Pin
 from envspec.packages.licences import in_spdx, is_acceptable
 from envspec.prove.proof.records import Standing
 from envspec.prove.rungs import RUNGS, phrase
-from envspec.review.diff.gpu_meaning import cuda_of
+from envspec.review.diff.gpu_meaning import cuda_of_torch
 from envspec.review.diff.rows import Review
 from envspec.review.report.model import (
     AuditSummary,
@@ -72,7 +72,7 @@ def _torch_build(target: LockedTarget) -> _Compiled:
     if torch is None:
         return _Compiled(why="no torch")
     platform = target.inputs.platform
-    cuda, label = cuda_of(torch, platform), f"{torch.name} {torch.version.partition('+')[0]}"
+    cuda, label = cuda_of_torch(torch, platform), f"{torch.name} {torch.version.partition('+')[0]}"
     if cuda is None:
         return _Compiled(label, "a build that the facts don't hold")
     if cuda == "cpu":
