@@ -1,5 +1,5 @@
-"""The index of the torch family for a target: PyPI if its default build has the asked CUDA, else PyTorch's index of
-that CUDA.
+"""The index of the torch family for a target: PyPI's where the newest release that the spec admits has a default build
+for the target's CUDA, else PyTorch's index of that CUDA. The spec's own bounds decide, before anything is resolved.
 
 Why it is so: docs/design/06-torch-builds.md. Facts: `envspec.facts.torch_builds` (PyPI's default builds) and
 `envspec.facts.wheels` (the files of the PyTorch indexes).
