@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from envspec.base.errors import EnvspecError, Place, Way, format_ways
+from envspec.base.errors import EnvspecError, Place, format_ways
 
 Told = TypeVar("Told", bound=Any)
 Severity = Literal["error", "warning", "info"]
@@ -46,6 +46,8 @@ class Finding(Struct, frozen=True):
     place: Place | None = None
     remedy: str | None = None
     key: str | None = None
+    # Whatever a judge is of, its subjects are targets and packages: every command's JSON names them, and nothing here
+    # knows what they are.
     targets: tuple[str, ...] = ()
     package: str | None = None
     file: str | None = None
@@ -53,7 +55,7 @@ class Finding(Struct, frozen=True):
     outgrown: bool = False
     accepted: str | None = None
     evidence: Any = None
-    ways: tuple[Way, ...] = ()
+    ways: tuple[Any, ...] = ()
     repeated: bool = False
 
     def tell_ways(self) -> Finding:
