@@ -38,6 +38,7 @@ class Finding(Struct, frozen=True):
     accepted  the spec's reason to take the finding knowingly; None if it doesn't
     evidence  the judge's evidence: a frozen value of its own, or pairs of a name and a value
     repeated  the last lock came with it too
+    change    envspec itself made this change on the way: only people read it
     """
 
     severity: Severity
@@ -57,6 +58,7 @@ class Finding(Struct, frozen=True):
     evidence: Any = None
     ways: tuple[Any, ...] = ()
     repeated: bool = False
+    change: bool = False
 
     def tell_ways(self) -> Finding:
         """Put its ways, which a judge has passed, before what the remedy says."""
@@ -90,13 +92,9 @@ def warning(message: str, remedy: str | None = None) -> Finding:
     return Finding("warning", "", message, remedy=remedy)
 
 
-WRITTEN = "written"
-"""The code of a change that envspec itself made on the way, of the spec or beside the lock."""
-
-
 def change(message: str, remedy: str | None = None) -> Finding:
-    """Make the line on a change that envspec made."""
-    return Finding("info", WRITTEN, message, remedy=remedy)
+    """Make the line on a change that envspec itself made on the way, of the spec or beside the lock."""
+    return Finding("info", "", message, remedy=remedy, change=True)
 
 
 class Report(list[Finding]):
