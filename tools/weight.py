@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import io
+import signal
 import subprocess
 import sys
 import tokenize
@@ -82,6 +83,8 @@ def other_weights(root: Path) -> Iterator[str]:
 
 
 if __name__ == "__main__":
+    # a reader such as `head` may stop early: end in silence, as other programs of a pipe do
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     for name in sys.argv[1:]:
         print(weight(Path(name)))
     for text in other_weights(Path()):

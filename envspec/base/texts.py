@@ -98,7 +98,7 @@ def fill(template: str, values: Mapping[str, str]) -> str:
 
 
 def plural(count: int, word: str) -> str:
-    """ "1 package", "2 packages"."""
+    """Give a count with its noun: "1 file", "2 files"."""
     return f"{count} {word}{'s' * (count != 1)}"
 
 

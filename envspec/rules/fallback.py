@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envspec.base.errors import Way
 from envspec.base.finding import Finding
 from envspec.facts.build_labels import cuda_in, other_maker
 from envspec.rules import nearest
 from envspec.rules.case import Case
 from envspec.rules.wanted import FamilyRequirement
+from envspec.spec.way import Way
 
 _CPU = Way(cpu=True)
 

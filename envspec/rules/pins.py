@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from envspec.base.errors import Place, Way
+from envspec.base.errors import Place
 from envspec.base.finding import Finding, Severity
 from envspec.facts import gpu_only, gpus, libraries, torch_builds
 from envspec.facts.build_labels import cuda_in, label_of, maker_in_name, other_maker
@@ -36,6 +36,7 @@ from envspec.rules.machine import for_servers
 from envspec.rules.wanted import COMPANIONS, FamilyRequirement, parse, torch_of
 from envspec.rules.wheel_code import WheelBuild
 from envspec.spec.model import Located, Spec, Target
+from envspec.spec.way import Way
 
 # Rules for CPU targets: packages made for GPUs, which install there and do nothing or fail at import.
 

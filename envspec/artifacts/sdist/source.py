@@ -43,6 +43,7 @@ from envspec.packages.metadata import Metadata, from_fields
 from envspec.resolve.uv.answer import FoundFile
 from envspec.resolve.uv.errors import BUILD_TOOLS, build_failure, machine_error
 from envspec.resolve.uv.program import Processes, Uv
+from envspec.spec.way import avoiding
 
 # The build requirements of sources: wheels of the default index, through an index proxy of its own and its bounds.
 #
@@ -180,9 +181,9 @@ class SourceReader(Struct, frozen=True):
                     f"building the metadata of {file.file} failed: it imports {module}, which the build doesn't have",
                     hint=source.metadata_hint(module, name, version, facts),
                 )
-            raise error.avoiding(name, version) from None
+            raise avoiding(error, name, version) from None
         except (DamagedFile, ToolError) as error:
-            raise error.avoiding(name, version) from None
+            raise avoiding(error, name, version) from None
         return self._keep(key, replace(metadata, size=facts.metadata.size))
 
     def read_git(self, url: str, commit: str, subdirectory: str | None, folder: Path) -> Metadata:

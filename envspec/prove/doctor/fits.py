@@ -8,9 +8,9 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from envspec.base.errors import InputError
-from envspec.base.extras import how_to_get
 from envspec.facts.compute_capability import capability_of, covers
 from envspec.lock.model import LockedTarget
+from envspec.packages.own_extras import how_to_get
 from envspec.packages.requirement import canonical_name
 from envspec.packages.version_numbers import numbers_in
 from envspec.spec.model import Spec
