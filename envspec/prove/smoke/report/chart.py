@@ -82,14 +82,6 @@ def curve_sentences(of: Mapping[str, Curve]) -> Iterator[str]:
         yield line if curve else f"{line}no step"
 
 
-def legend_line(index: int) -> str:
-    """Draw the line of the curve at `index`, for a legend."""
-    return (
-        '<svg class="key" viewBox="0 0 28 10" aria-hidden="true">'
-        f'<line class="line l{index % LINES}" x1="0" y1="5" x2="28" y2="5"/></svg>'
-    )
-
-
 def bar(figure: Figure) -> str:
     """Draw a figure's value as a bar from 0, with the allowed range behind it and the reference as a stroke. Empty
     without a reference.
