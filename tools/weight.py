@@ -45,7 +45,7 @@ def _docstring(node: ast.AST) -> range:
 
 
 def weight(folder: Path) -> str:
-    """Say how much code lies below a folder."""
+    """Count the code below a folder."""
     paths = [path for path in folder.rglob("*.py") if "carried" not in path.parts]
     texts = [path.read_text(encoding="utf-8") for path in paths]
     code, lines = sum(map(code_lines, texts)), sum(text.count("\n") for text in texts)

@@ -335,7 +335,7 @@ class Fetcher:
         return retries(self.retries, bare, lambda: whole.left)
 
     def _unread(self, bare: str, error: Exception) -> IndexFailure:
-        """The message about a request that urllib3 gave up."""
+        """Return the error about a request that urllib3 gave up."""
         from urllib3.exceptions import ReadTimeoutError
 
         own = self._patience.get(origin_of(bare))
@@ -568,7 +568,7 @@ def _follow_redirects(url: str, response: urllib3.response.BaseHTTPResponse) -> 
 
 
 def origin_of(url: str) -> str:
-    """`scheme://host:port` of a URL without credentials."""
+    """Return `scheme://host:port` of a URL without credentials."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
 

@@ -49,7 +49,7 @@ def from_five(worker: int) -> None:
 
 
 def load_all(ctx: Context, length: int, size: int, **options: Any) -> list[Any]:
-    """All batches of a loader with workers. Raises Fault where a worker hangs, dies or has no shared memory."""
+    """Return all batches of a loader with workers. Raises Fault where a worker hangs, dies or has no shared memory."""
     torch = ctx.torch
     limit = max(2.0, min(30.0, ctx.timeout / 3))
     torch.manual_seed(ctx.seed)

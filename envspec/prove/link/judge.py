@@ -32,7 +32,7 @@ from envspec.prove.link.system import System, cuda_major_of, debian_package, is_
 
 
 def _remedy_of_library(package: LinkedPackage, name: str, system: System) -> str:
-    """Say what would bring a library that nothing brings."""
+    """Return the remedy for a library that nothing brings."""
     major = cuda_major_of(name)
     if is_rocms(name):
         other = f"its build for CUDA {system.cuda}" if system.cuda else "a CPU build of it"
@@ -50,7 +50,7 @@ def _remedy_of_library(package: LinkedPackage, name: str, system: System) -> str
 
 
 def explain_unused_libraries(libraries: Sequence[str]) -> str:
-    """Say what would bring libraries that only files need which importing doesn't load."""
+    """Return the remedy for libraries that only files need which importing doesn't load."""
     packages = sorted({f'"{debian}"' for library in libraries if (debian := debian_package(library))})
     apt = f", in images [image] apt = [{', '.join(packages)}]" if packages else ""
     return f"nothing to do, unless the program uses these files: then add what brings the libraries{apt}"
@@ -59,7 +59,7 @@ def explain_unused_libraries(libraries: Sequence[str]) -> str:
 def _remedy_of_version(
     package: LinkedPackage, name: str, versions: Sequence[str], provider: LinkedPackage | None, system: System
 ) -> str:
-    """Say what would have the symbol versions that a library lacks."""
+    """Return the remedy for symbol versions that a library lacks."""
     if provider is not None:
         return (
             f"choose a release of {provider.name} with {versions[-1]}, or one of {package.name} that was built against "
@@ -75,7 +75,7 @@ def _remedy_of_version(
 
 
 def _remedy_of_symbol(package: LinkedPackage, kind: str, packages: Mapping[str, LinkedPackage]) -> str:
-    """Say which builds have the symbols that nothing exports."""
+    """Name the builds with the symbols that nothing exports."""
     if kind == "cuda":
         return (
             f"lock CUDA libraries as new as those that {package.name} {package.version} was built against, or an older "
@@ -131,7 +131,7 @@ class Libraries:
         self._scopes: dict[LoadedFile, tuple[LoadedFile, ...]] = {}
 
     def providers(self, library: LoadedFile, name: str) -> Sequence[LoadedFile]:
-        """Give the files that can be what a library needs by a name.
+        """Return the files that can be the library of a name for another library.
 
         Where its own search path has one, that is it. Elsewhere all of that name count: what is loaded already (torch's
         libraries, by `import torch`) is found by its name alone.
@@ -145,7 +145,7 @@ class Libraries:
         return self._by_name.get(name, ())
 
     def scope(self, library: LoadedFile) -> tuple[LoadedFile, ...]:
-        """Give what is loaded with a library: itself, what it needs, what that needs."""
+        """Return the files that are loaded with a library: itself, and its dependencies at any depth."""
         known = self._scopes.get(library)
         if known is None:
             loaded, left = {library: None}, [library]
@@ -162,7 +162,7 @@ class Libraries:
         return (file for file in self._alike[_without_numbers(library)] if file is not library)
 
     def imported_files(self) -> frozenset[LoadedFile]:
-        """Give what Python loads: extension modules, what registers operators with torch, and all they need."""
+        """Return the files that Python loads: extension modules, operators for torch, and all their dependencies."""
         torch = any(file.package.name == "torch" for file in self.all)
         return frozenset(file for library in self.all if _is_imported(library, torch) for file in self.scope(library))
 
@@ -227,7 +227,7 @@ class _Judge:
         self._packages = {package.name: package for package in packages}
 
     def findings(self) -> Iterator[Finding]:
-        """Put together what the files of a package lack of one library, or of one family of symbols."""
+        """Merge the findings about the files of a package that lack the same library, or the same family of symbols."""
         together: defaultdict[tuple[str, str, str, Severity], list[_Missing]] = defaultdict(list)
         self._lacking = {library: tuple(self._libraries(library)) for library in self._files.all}
         for library in self._files.all:
@@ -303,7 +303,7 @@ class _Judge:
                 yield _Missing(library, "symbol-elsewhere", kind, symbol)
 
     def _companions(self, library: LoadedFile) -> Iterator[LoadedFile]:
-        """Give what those bring along that need this library: its symbols are looked up there too."""
+        """Return the dependencies of the files that need this library: its symbols are looked up there too."""
         return (file for other in self._files.loaders_of(library) for file in self._files.scope(other))
 
     def _finding(

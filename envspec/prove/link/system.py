@@ -215,7 +215,7 @@ _LEAST_GLIBC = "2.17"
 
 
 def system_of(target: LockedTarget, base: str, packages: Iterable[str]) -> System:
-    """Give what a target's wheels stand on. `base` is the image's name, `packages` what recipes add to it."""
+    """Return the system below a target's wheels. `base` is the image's name; recipes add `packages` to it."""
     inputs = target.inputs
     glibc = numbers_in(inputs.glibc or _LEAST_GLIBC)
     conda = [pin for pin in target.pins if pin.kind == "conda"]
@@ -239,7 +239,7 @@ def is_read(pin: Pin) -> bool:
 
 
 def torch_abi(facts: WheelFacts) -> str | None:
-    """Say which of torch's interfaces a wheel uses: "stable", which every later torch has, or "unstable"; None for one
-    that uses neither."""
+    """Return the interface of torch that a wheel uses: "stable", as every later torch has it, or "unstable". None for a
+    wheel that uses neither."""
     used = {family(symbol) for file in facts.files for symbol in file.facts.undefined}
     return "unstable" if "torch" in used else "stable" if "stable" in used else None

@@ -22,7 +22,7 @@ class Vulnerability(Struct, frozen=True):
 
     @property
     def malicious(self) -> bool:
-        """Whether it reports the release itself as malicious (`envspec.review.audit.rules.is_malicious`)."""
+        """Return whether it reports the release itself as malicious (`envspec.review.audit.rules.is_malicious`)."""
         return any(name.startswith("MAL-") for name in self.names)
 
     @property

@@ -14,7 +14,7 @@ from envspec.review.diff.rows import Asked, LookedUp, Move, Review, Row
 
 
 def html(review: Review) -> str:
-    """Return a self-contained page. Everything foreign is escaped; the page's own policy forbids scripts and loading."""
+    """Return a self-contained page. All foreign text is escaped; the page's policy forbids scripts and loading."""
     return render("review/diff/page.html.j2", review=review, words=words)
 
 

@@ -96,7 +96,7 @@ class Around(Struct, frozen=True):
 
     @property
     def pulled_by(self) -> tuple[str, str | None] | None:
-        """The package whose change takes this one back, and the correction of envspec's that says so, if one does."""
+        """The package whose change takes this one back, and envspec's correction behind it, if there is one."""
         if self.against is None or self.against.package is None:
             return None
         return self.against.package, self.against.correction
@@ -177,7 +177,7 @@ def _pre_release(new: Pin, around: Around) -> Fact:
 
 
 def _name(new: Pin, around: Around) -> Iterator[Fact]:
-    """Yield what the name of a new package says. conda's channels review theirs, and name libraries otherwise."""
+    """Yield the facts about a new package's name. conda's channels review theirs, and name libraries otherwise."""
     if new.kind != "pip" or not (around.news or around.first):
         return
 

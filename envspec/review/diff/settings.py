@@ -127,7 +127,7 @@ def _terms(exception: NewerFor) -> str:
 
 
 def _metadata(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
-    """Yield what the spec states of sources now: a person's word, which nothing proves."""
+    """Yield the metadata that the spec states of sources now: a person's word, which nothing proves."""
     before, after = ({metadata.title: metadata.dependencies for metadata in side.metadata} for side in (old, new))
     for title, was, now in differing(before, after):
         if now is None:
@@ -166,7 +166,7 @@ def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
 
 
 def _machines(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
-    """Yield what the spec says of its machines: a person's word, by which driver floors and builds are judged."""
+    """Yield the changes of the spec's machines: a person's word, by which driver floors and builds are judged."""
     if old.driver != new.driver:
         message = _describe_change("the machines' driver", old.driver, new.driver)
         if not new.driver:
@@ -321,7 +321,7 @@ def of_bases(old: Lock, new: Lock) -> Iterator[Fact]:
 
 
 def of_corrections(old: Collection[LockedCorrection], new: Collection[LockedCorrection]) -> Iterator[Fact]:
-    """Yield the corrections read from wheels that came and went: they bound what the lock holds."""
+    """Yield the new and the removed corrections by wheels: they bound the lock's packages."""
     for correction in sorted({*old} ^ {*new}):
         release = f"{correction.package} {correction.version}"
         if correction in new:
@@ -389,7 +389,7 @@ def _by_name(requirements: Iterable[str], name_of: Callable[[str], str]) -> dict
 
 
 def _between(old: Iterable[str], new: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return what came and what went, sorted."""
+    """Return the new and the removed texts, sorted."""
     before, after = set(old), set(new)
     return sorted(after - before), sorted(before - after)
 

@@ -245,7 +245,7 @@ def _size(pin: Pin) -> int | None:
 
 
 def _alike(pin: Pin) -> tuple[object, ...]:
-    """Return what must be equal for two targets to install the same."""
+    """Return the values that are equal where two targets install the same."""
     return (pin.version, pin.build, pin.index, pin.artifact, pin.git, pin.url, pin.licence)
 
 

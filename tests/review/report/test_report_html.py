@@ -165,7 +165,7 @@ OWN = {
     *("asset('prove/smoke/report/page.css')", "asset('review/diff/page.css')", "policy", "style", "script", "data"),
     *("chart.bar(figure)", "chart.curves(curves)"),
 }
-"""What templates of pages don't escape: envspec's own files, JSON without markup, and drawings that escape their labels."""
+"""The values that templates don't escape: envspec's own files, JSON without markup, drawings with escaped labels."""
 
 
 def test_templates_escape_all_but_envspecs_own_texts() -> None:

@@ -124,7 +124,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def _pieces(curve: Curve) -> Iterator[list[tuple[int, float]]]:
-    """Split a curve at missing numbers, each part as steps and values, thinned to what a screen can show."""
+    """Split a curve at missing numbers, each part as steps and values, thinned to the points that a screen can show."""
     every = max(1, math.ceil(len(curve) / _POINTS))
     piece: list[tuple[int, float]] = []
     for step, value in enumerate(curve, 1):

@@ -378,7 +378,7 @@ def group_order(check: CheckResult) -> int:
 
 
 def findings(checks: Iterable[CheckResult]) -> tuple[CheckResult, ...]:
-    """The checks to explain: the failed, then the skipped."""
+    """List the checks to explain: the failed, then the skipped."""
     listed = list(checks)
     return tuple([c for c in listed if c.status == "fail"] + [c for c in listed if c.status == "skip"])
 
