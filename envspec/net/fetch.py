@@ -263,7 +263,8 @@ class Fetcher:
             if known and response.status == 304:
                 yield Stream(bare, bound, iter(()), etag=known, unchanged=True)
                 return
-            resumed = bool(start) and response.status == 206 and _begins_at(response, start)
+            content_range = str(response.headers.get("Content-Range", ""))
+            resumed = bool(start) and response.status == 206 and content_range.startswith(f"bytes {start}-")
             if response.status != 200 and not resumed:
                 raise IndexFailure(f"{bare} doesn't exist (HTTP {response.status})", hint=NOT_THERE)
             if (_total(response) or 0) > bound:
@@ -543,10 +544,6 @@ def _larger(url: str, most: int) -> IndexFailure:
     return IndexFailure(
         f"{url} is larger than the {most} bytes that it may have", hint="check what serves this address"
     )
-
-
-def _begins_at(response: Any, start: int) -> bool:
-    return str(response.headers.get("Content-Range", "")).startswith(f"bytes {start}-")
 
 
 def _netrc(env: Mapping[str, str]) -> netrc | None:

@@ -12,7 +12,7 @@ import importlib
 import math
 from typing import Any, Iterator, List, Sequence, Tuple
 
-from envspec_check.checks.operators import TOLERANCES, dtype_of, where_it_is
+from envspec_check.checks.operators import TOLERANCES, dtype_of, farthest, where_it_is
 from envspec_check.checks.tensors import of_algebra, of_casts, of_places, promises_of_autograd
 from envspec_check.interface import Context, Outcome, Skip, check, failed, passed, some
 from envspec_check.trainer import exact_fp32, lacks
@@ -467,22 +467,13 @@ def promises(torch: Any) -> Iterator[Tuple[str, bool]]:
 TABLES = of_losses, of_vocabularies, of_convolutions, of_batches, of_multi_head, of_places, of_algebra, of_casts
 
 
-def distance(torch: Any, result: Any, right: Any) -> float:
-    """Return the largest difference as a share of the largest value, or of 1 where that is more."""
-    right = torch.as_tensor(right, dtype=torch.float64)
-    result = result.detach().to("cpu", torch.float64)
-    if result.shape != right.shape or not bool(torch.isfinite(result).all()):
-        return math.inf
-    return float((result - right).abs().max() / max(1e-3, float(right.abs().max())))
-
-
 REMEDY = "something patches torch, or this torch is wrong on this machine: try another version, and report it"
 
 
 def judge(ctx: Context, cases: Iterator[Case], limit: float) -> Outcome:
     wrong, count, worst = [], 0, 0.0
     for name, result, right in cases:
-        off = distance(ctx.torch, result, right)
+        off = farthest(ctx.torch, result, ctx.torch.as_tensor(right, dtype=ctx.torch.float64), 1e-3)
         count, worst = count + 1, max(worst, off)
         if not off <= limit:
             wrong.append("%s is off by %.2g of its largest value" % (name, off))

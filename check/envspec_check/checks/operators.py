@@ -49,12 +49,13 @@ OPERATORS = {
 }
 
 
-def farthest(torch: Any, result: Any, exact: Any) -> float:
-    """Return the largest difference as a share of the largest value; infinite where a value is no number."""
+def farthest(torch: Any, result: Any, exact: Any, least: float = 0.0) -> float:
+    """Return the largest difference as a share of the largest value, or of `least` where that is more; infinite where a
+    value is no number."""
     result = result.detach().to("cpu", torch.float64)
     if result.shape != exact.shape or not bool(torch.isfinite(result).all()):
         return math.inf
-    return float((result - exact).abs().max() / exact.abs().max())
+    return float((result - exact).abs().max() / exact.abs().max().clamp(min=least))
 
 
 def share_off(torch: Any, result: Any, exact: Any) -> float:

@@ -108,7 +108,8 @@ ALONE = Around()
 def facts(old: Pin | None, new: Pin | None, around: Around = ALONE) -> tuple[Fact, ...]:
     """Return the facts about a pin that came, went or changed, besides the versions themselves."""
     if new is None:
-        return tuple(_risks_of_removal(old)) if old else ()
+        message = "was asked for by name: code that imports it stops working"
+        return (Fact("medium", "direct-removed", message),) if old and old.direct else ()
     if old is None:
         return tuple(_risks_of_addition(new, around))
     return (
@@ -192,11 +193,6 @@ def _name(new: Pin, around: Around) -> Iterator[Fact]:
         else:
             leads = f"; {around.origin} leads to it" if around.origin else ""
             yield Fact("medium", "new-package", f"{text}{leads}: see whose it is")
-
-
-def _risks_of_removal(old: Pin) -> Iterator[Fact]:
-    if old.direct:
-        yield Fact("medium", "direct-removed", "was asked for by name: code that imports it stops working")
 
 
 def _hash(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:

@@ -212,16 +212,19 @@ def _constraints(old: Iterable[str], new: Iterable[str]) -> Iterator[Fact]:
         yield Fact("low", "constraint-removed", f"the spec no longer bounds {text}")
 
 
+def _because(was: str | None, now: str) -> str:
+    """Return a decision's reason, and its former one."""
+    return f"because {now}" if was is None else f"now because {now} (was {was})"
+
+
 def _overrides(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
     for text, was, now in differing(old, new):
         if now is None:
             yield Fact("low", "override-removed", f"{text} no longer overrides what packages require")
-        elif was is None:
-            message = f"{text} overrides what packages require, because {now}"
-            yield Fact("medium", "override-added", message, key=("pip", "overrides"))
         else:
-            message = f"{text} overrides what packages require, now because {now} (was {was})"
-            yield Fact("medium", "override-changed", message, key=("pip", "overrides"))
+            code = "override-added" if was is None else "override-changed"
+            message = f"{text} overrides what packages require, {_because(was, now)}"
+            yield Fact("medium", code, message, key=("pip", "overrides"))
 
 
 def _pages(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
@@ -239,12 +242,10 @@ def _acceptance_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Itera
     for code, was, now in differing(old, new):
         if now is None:
             yield Fact("low", "accept-removed", f"the finding {code} is no longer accepted")
-        elif was is None:
-            message = f"the finding {code} is accepted, because {now}"
-            yield Fact("medium", "accept-added", message, key=("pip", "accept", *code.split(":")))
         else:
-            message = f"the finding {code} is accepted, now because {now} (was {was})"
-            yield Fact("medium", "accept-changed", message, key=("pip", "accept", *code.split(":")))
+            change = "accept-added" if was is None else "accept-changed"
+            message = f"the finding {code} is accepted, {_because(was, now)}"
+            yield Fact("medium", change, message, key=("pip", "accept", *code.split(":")))
 
 
 def of_signatures(old: str | None, new: str | None) -> Iterator[Fact]:

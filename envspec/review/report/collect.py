@@ -51,7 +51,7 @@ class _Compiled(Struct, frozen=True):
 def coverage(targets: Sequence[LockedTarget]) -> Coverage:
     """Compare every target with every architecture that any target runs on or asks for."""
     compiled = [_torch_build(target) for target in targets]
-    requested = [_target_capabilities(target) for target in targets]
+    requested = [{capability_of(sm) for sm in target.architectures} for target in targets]
     sold = {gpu.capability for gpu in gpus.products() if gpu.kind != "embedded"}
     run = {c for torch in compiled for c in sold if covers(torch.sm, c, torch.cuda) or can_translate(torch.ptx, c)}
     shown = sorted(run.union(*requested), key=order)
@@ -112,11 +112,6 @@ def _cell(compiled: _Compiled, capability: str, requested: bool) -> Cell:
 def _title(package: str) -> str:
     match = _LIBRARY.fullmatch(package)
     return _TITLES[match[1]] if match else package
-
-
-def _target_capabilities(target: LockedTarget) -> set[str]:
-    """Return the capabilities of a target's own GPUs ("9.0" of sm_90)."""
-    return {capability_of(sm) for sm in target.architectures}
 
 
 def _architecture(capability: str, meant: Container[str]) -> CapabilityProducts:

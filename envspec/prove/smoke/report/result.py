@@ -365,7 +365,8 @@ class Results(Struct, frozen=True, dict=True):
     @property
     def check_names(self) -> tuple[str, ...]:
         """Every check of any run, in the order of the groups, then of the reports."""
-        return tuple(dict.fromkeys(check.name for check in sorted(self._checks(), key=group_order)))
+        checks = (check for run in self.runs for check in run.checks)
+        return tuple(dict.fromkeys(check.name for check in sorted(checks, key=group_order)))
 
     def _checks(self) -> Iterator[CheckResult]:
         for run in self.runs:
