@@ -6,7 +6,7 @@ verdicts and computes them from its checks: a skip never counts as a pass, and a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -367,10 +367,6 @@ class Results(Struct, frozen=True, dict=True):
         """Every check of any run, in the order of the groups, then of the reports."""
         checks = (check for run in self.runs for check in run.checks)
         return tuple(dict.fromkeys(check.name for check in sorted(checks, key=group_order)))
-
-    def _checks(self) -> Iterator[CheckResult]:
-        for run in self.runs:
-            yield from run.checks
 
 
 def group_order(check: CheckResult) -> int:
