@@ -105,4 +105,5 @@ def plural(count: int, word: str) -> str:
 def few(names: Sequence[str], most: int = 12) -> str:
     """List names, cut where there are many."""
     more = len(names) - most
-    return ", ".join(names) if more <= 1 else f"{', '.join(names[:most])} and {more} more"
+    # "and 1 more" is no shorter than the one
+    return ", ".join(names) if more <= 1 else f"{', '.join(names[:most])} and {more:,} more"

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from envspec.base.finding import Finding, Severity
+from envspec.base.texts import few
 from envspec.binaries.elf import DynamicFacts
 from envspec.facts.build_labels import label_of
 from envspec.packages.names import requirement_name
@@ -325,10 +326,10 @@ class _Judge:
     def _words(
         self, package: LinkedPackage, code: str, by: str, paths: Sequence[str], names: Sequence[str]
     ) -> tuple[str, str]:
-        files = f"{_some(paths)} {'needs' if len(paths) == 1 else 'need'}"
+        files = f"{few(paths, _NAMED)} {'needs' if len(paths) == 1 else 'need'}"
         if code == "library-missing":
             where = f"the target's wheels, {self._system.base} and {'the driver' if self._system.driver else 'Python'}"
-            return f"{files} {_some(names)}, which {where} don't have", by or explain_unused_libraries(names)
+            return f"{files} {few(names, _NAMED)}, which {where} don't have", by or explain_unused_libraries(names)
         if code == "version-missing":
             provider = self._provider_of(by)
             has = (
@@ -336,9 +337,9 @@ class _Judge:
                 if provider
                 else f"{self._of_system(by)} doesn't have"
             )
-            needs = f"{files} {_some(names)} of {by}, which {has}{' it' if provider else ''}"
+            needs = f"{files} {few(names, _NAMED)} of {by}, which {has}{' it' if provider else ''}"
             return needs, _remedy_of_version(package, by, names, provider, self._system)
-        shown = _some([_symbol(name) for name in names])
+        shown = few([_symbol(name) for name in names], _NAMED)
         if code == "symbol-elsewhere":
             message = f"{files} {shown} and no library that has it: loading fails unless one was loaded for all before"
             return message, f"import {package.name} once to see; if it fails, report it to {package.name}'s authors"
@@ -390,7 +391,7 @@ def _unread(packages: Iterable[LinkedPackage]) -> Iterator[Finding]:
     for package in packages:
         if package.facts.unread:
             paths = tuple(path for path, _ in package.facts.unread)
-            message = f"{_some(paths)} can't be read as the loader reads it: {package.facts.unread[0][1]}"
+            message = f"{few(paths, _NAMED)} can't be read as the loader reads it: {package.facts.unread[0][1]}"
             remedy = f"report it to {package.name}'s authors"
             yield _finding_of(package, "warning", "elf-unreadable", message, remedy, paths, ())
 
@@ -416,8 +417,3 @@ def _imports(packages: Iterable[LinkedPackage], system: System, locked: Collecti
 def _symbol(name: str) -> str:
     plain = plain_name(name)
     return name if plain == name else f"{plain} ({name})"
-
-
-def _some(texts: Sequence[str]) -> str:
-    more = len(texts) - _NAMED
-    return ", ".join(texts[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")

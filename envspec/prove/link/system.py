@@ -8,7 +8,7 @@ for Debian's packages `dpkg -S` on Debian 12, and 13's lists of files.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -202,14 +202,10 @@ def cuda_major_of(library: str) -> str | None:
     return match[1] if match else None
 
 
-def is_known_base(image: str, of: Collection[str] = ("debian", "ubuntu", "python")) -> bool:
-    """Return whether an image is one whose libraries are known: its distribution's own, without more."""
-    return image.removeprefix("docker.io/").removeprefix("library/").partition(":")[0] in of
-
-
 # A target of a lock as link judges it: which of its files are read, and what is below its wheels.
 
 
+_KNOWN_BASES = ("debian", "ubuntu", "python")
 _LEAST_GLIBC = "2.17"
 """The glibc of a target whose lock has none: the oldest that manylinux wheels admit."""
 
@@ -228,7 +224,8 @@ def system_of(target: LockedTarget, base: str, packages: Iterable[str]) -> Syste
         cuda=inputs.cuda,
         base=base,
         packages=frozenset(packages),
-        known=is_known_base(base),
+        # a distribution's own image, without more
+        known=base.removeprefix("docker.io/").removeprefix("library/").partition(":")[0] in _KNOWN_BASES,
         conda=bool(conda),
     )
 

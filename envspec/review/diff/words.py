@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from envspec.base.texts import byte_size, plural
+from envspec.base.texts import byte_size, few, plural
 from envspec.facts.cuda_stack import TORCH
 from envspec.review.diff.renames import fold
 from envspec.review.diff.rows import RISKS, SHOUTED, Fact, Move, Review, Risk, Row, highest
@@ -81,10 +81,7 @@ def packages_of(rows: Iterable[Row]) -> int:
 
 def join_names(names: Iterable[str], shown: int = SHOWN) -> str:
     """Return "a, b, c, d and 3 more"."""
-    listed = list(names)
-    more = len(listed) - shown
-    # "and 1 more" is no shorter than the one
-    return ", ".join(listed) if more <= 1 else f"{', '.join(listed[:shown])} and {more} more"
+    return few([*names], shown)
 
 
 def summary(review: Review) -> str:
