@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """The Content-Security-Policy of a page without scripts."""
 
-_PACKAGE = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[1]
 
 
 def asset(name: str) -> str:
     """Read a file of a page by its path below `envspec/`."""
-    return _PACKAGE.joinpath(name).read_text(encoding="utf-8")
+    return _ROOT.joinpath(name).read_text(encoding="utf-8")
 
 
 def render(template: str, *, policy: str = POLICY, clean: Callable[[str], str] = clean_text, **values: Any) -> str:
@@ -36,7 +36,7 @@ def _environment(clean: Callable[[str], str]) -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     made = Environment(
-        loader=FileSystemLoader(_PACKAGE),
+        loader=FileSystemLoader(_ROOT),
         undefined=StrictUndefined,
         autoescape=True,
         # what the template has marked up is escaped already
