@@ -178,8 +178,8 @@ class Reader(LockText):
         is_built = "built-with" in table
         artifacts = self.per_target(table, "artifacts", targets, where, self.artifact)
         dependencies = self.per_target(table, "dependencies", targets, where, self.dependency)
-        overwrites = self.per_target(table, "overwrites", targets, where, self.overwritten)
-        code = self.per_target(table, "code", targets, where, self.code)
+        overwrites = self.per_target(table, "overwrites", targets, where, self.read_word("package"))
+        code = self.per_target(table, "code", targets, where, self.read_word("holds"))
 
         made: dict[tuple[int, ...], Pin] = {}
         out = []
@@ -249,15 +249,15 @@ class Reader(LockText):
             self.fail(f"{printable(text)[:80]!r} in dependencies isn't a requirement", where, "dependencies")
         return text, targets
 
-    def overwritten(self, value: Any, where: Where) -> tuple[str, list[str] | None]:
-        row: Any = {"package": value} if type(value) is str else value
-        self.check(row, keys.OVERWRITTEN, ("package",), where)
-        return row["package"], row.get("targets")
+    def read_word(self, key: str) -> Callable[[Any, Where], tuple[str, list[str] | None]]:
+        """Give the reader of a word, or of a table that has it under a key beside its targets."""
 
-    def code(self, value: Any, where: Where) -> tuple[str, list[str] | None]:
-        row: Any = {"holds": value} if type(value) is str else value
-        self.check(row, keys.CODE, ("holds",), where)
-        return row["holds"], row.get("targets")
+        def read(value: Any, where: Where) -> tuple[str, list[str] | None]:
+            row: Any = {key: value} if type(value) is str else value
+            self.check(row, {key: str, "targets": list}, (key,), where)
+            return row[key], row.get("targets")
+
+        return read
 
     def build_pin(self, row: Any, where: Where) -> tuple[BuildPin, list[str] | None]:
         self.check(row, keys.BUILT_WITH, ("name", "version", "file", "sha256"), where)

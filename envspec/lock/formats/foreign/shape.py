@@ -46,7 +46,7 @@ def _target(name: str, platform: str, pins: list[Pin]) -> LockedTarget:
 
 _PYTORCH = re.compile(r"/whl/(?:nightly/|test/)?(cpu|cu\d+|rocm[\d.]+|xpu)(?:/|$)")
 _PYPI_FILE = re.compile(r"/packages/[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{60}/")
-"""How PyPI lays out its files, and every mirror of it."""
+"""The layout of files on PyPI and every mirror of it."""
 
 
 def index_name(url: str | None) -> str:
