@@ -14,7 +14,6 @@ import math
 import re
 import tokenize
 import warnings
-from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
@@ -35,12 +34,12 @@ class Unreadable(ValueError):
         self.reason, self.line, self.column = reason, line, column
 
 
-def read_toml(text: str, *, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
-    """The table of a TOML text. Raises Unreadable."""
+def read_toml(text: str) -> dict[str, Any]:
+    """Read a TOML text. Raises Unreadable."""
     import tomli
 
     try:
-        return tomli.loads(text, parse_float=parse_float)
+        return tomli.loads(text)
     except tomli.TOMLDecodeError as error:
         raise Unreadable(error.msg, error.lineno, error.colno) from None
     except RecursionError:
