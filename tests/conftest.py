@@ -39,7 +39,7 @@ from support.index import Index
 from support.large import drop_files, own_caches as own_caches
 from support.late_iri import postpone
 from support.machine import Machine
-from support.matrix import leave_to_ci
+from support.matrix import is_excluded, leave_to_ci
 from support.once import once
 from support.recorded import unpack
 from support.slurm import slurm
@@ -95,6 +95,13 @@ def pytest_collection() -> Generator[None, Any, Any]:
         gc.freeze()
         gc.set_threshold(50_000, 20, 20)
         gc.enable()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out files of which no test is asked for, but for those that the command line names."""
+    given = any(str(collection_path) in str(ROOT / word) for word in config.args)
+    is_test = collection_path.match("test_*.py") and not given
+    return (is_test and is_excluded(collection_path, config.getoption("markexpr"))) or None
 
 
 @pytest.hookimpl(tryfirst=True)
