@@ -25,11 +25,13 @@ import os
 import signal
 import subprocess
 from collections.abc import Generator, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 from support.costs import (
     pytest_runtest_call as pytest_runtest_call,
     pytest_runtest_setup as pytest_runtest_setup,
@@ -55,6 +57,9 @@ os.environ.setdefault("UV_PYTHON_DOWNLOADS", "never")
 # rattler's panics are what tests are about, not the pages of names that lead to them
 os.environ["RUST_BACKTRACE"] = "0"
 settings.load_profile("ci" if os.environ.get("ENVSPEC_CI") else "dev")
+if "ENVSPEC_CI" not in os.environ:
+    # By day, examples take no constants from our modules: reading them is a tenth of what a worker collects for.
+    providers._get_local_constants = lambda: providers._local_constants
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -99,9 +104,10 @@ def pytest_collection() -> Generator[None, Any, Any]:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leaves out files of which no test is asked for, but for those that the command line names."""
+    if not collection_path.name.startswith("test_") or collection_path.suffix != ".py":
+        return None
     given = any(str(collection_path) in str(ROOT / word) for word in config.args)
-    is_test = collection_path.match("test_*.py") and not given
-    return (is_test and is_excluded(collection_path, config.getoption("markexpr"))) or None
+    return True if not given and is_excluded(collection_path, config.getoption("markexpr")) else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -110,9 +116,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Slow ones come first, so that no worker ends with one while the others have nothing left to do.
     """
-    for item in items:
-        if isinstance(item, pytest.Function) and item.get_closest_marker("xdist_group") is None and _starts_once(item):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    for _, cases in groupby(items, lambda item: item.nodeid.partition("[")[0]):
+        first, *rest = cases
+        if isinstance(first, pytest.Function) and _starts_once(first):
+            for item in (first, *rest):
+                if item.get_closest_marker("xdist_group") is None:
+                    item.add_marker(pytest.mark.xdist_group(item.path.stem))
     leave_to_ci(items)
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     if config.getoption("loadgroup", False):

@@ -49,7 +49,6 @@ MIRRORS = {
     "debian": "http://mirror.example/debian",
 }
 SITE = Settings(Path(), mirrors=MIRRORS, default_index="https://user:hunter2@mirror.example/simple")
-HOPPER = compiled("mm-v2.9", "cu128-hopper")
 
 SOURCES = """\
 # deb http://deb.example/debian bookworm main
@@ -102,7 +101,7 @@ def test_images_come_from_the_mirror_of_their_registry(name: str, here: str) -> 
 
 
 def test_a_builder_gets_the_sites_images_and_files_and_no_password() -> None:
-    text = text_in(dockerfile.render(HOPPER), dockerfile.FILE)
+    text = text_in(dockerfile.render(compiled("mm-v2.9", "cu128-hopper")), dockerfile.FILE)
     arguments = build_arguments(text, SITE)
     assert arguments == {
         "BASE_IMAGE": "hub.example/hub/library/debian:trixie-slim",
@@ -122,7 +121,7 @@ def test_a_builder_gets_the_sites_images_and_files_and_no_password() -> None:
 
 
 def test_a_definition_takes_the_sites_images() -> None:
-    files = apptainer.render(HOPPER)
+    files = apptainer.render(compiled("mm-v2.9", "cu128-hopper"))
     here = definition_here(text_in(files, apptainer.FILE), SITE)
     assert "From: hub.example/hub/library/debian:trixie-slim\n" in here and "\nFrom: debian" not in here
     offline = text_in(files, apptainer.OFFLINE_FILE)

@@ -193,7 +193,11 @@ def test_a_registry_that_never_answered_is_told_at_once(double: Double, opened: 
     assert len(double.asked) == 1
 
 
-@pytest.mark.parametrize("how", [{"waits": 0.7}, {"creeps": True}, {"creeps": True, "waits": 0.05}], ids=str)
+@pytest.mark.parametrize(
+    "how",
+    [{"waits": 0.7}, pytest.param({"creeps": True}, marks=pytest.mark.slow), {"creeps": True, "waits": 0.05}],
+    ids=str,
+)
 def test_all_pieces_of_an_upload_share_one_limit(
     how: dict[str, float], double: Double, opened: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,8 +45,10 @@ def leave_to_ci(items: Iterable[pytest.Item]) -> None:
             if seen[name, "day"] > mark.args[0]:
                 item.add_marker(SLOW)
         mark = item.get_closest_marker("by_commit")
+        if mark is None:
+            continue
         marks = {one.name for one in item.iter_markers()}
-        if mark is not None and marks & {"slow", "network"} and "nightly" not in marks:
+        if marks & {"slow", "network"} and "nightly" not in marks:
             seen[name, "commit"] += 1
             if (seen[name, "commit"] + turn) % mark.args[0]:
                 item.add_marker(pytest.mark.nightly)
