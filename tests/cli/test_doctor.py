@@ -161,11 +161,7 @@ def test_json(spec: str, envspec: Envspec, monkeypatch: pytest.MonkeyPatch, mach
     ("arguments", "error", "hint"),
     [
         (["demo.toml", "--gpu", "H1000"], '--gpu: unknown GPU "H1000"', 'did you mean "H100", "H800" or "H200"?'),
-        (
-            ["demo.toml", "--gpu", ""],
-            '--gpu: unknown GPU ""',
-            'of a newer GPU, name the compute capability ("sm_90")',
-        ),
+        (["demo.toml", "--gpu", ""], '--gpu: unknown GPU ""', 'of a newer GPU, name the compute capability ("sm_90")'),
         (["demo.toml", "--driver", "new"], '--driver: "new" is not a driver version', "for example 570.86.15"),
         (["demo.toml", "--driver", "1.2.3.4"], '--driver: "1.2.3.4" is not a driver version', "for example"),
         (["demo.toml", "--driver", "\x1b[2J"], '--driver: "\\x1b[2J" is not a driver version', "for example"),

@@ -114,12 +114,7 @@ def test_what_a_pod_asks_the_cluster_for() -> None:
         "limits": {"nvidia.com/gpu": "8", "rdma/hca_shared_devices_a": "1", "memory": "512Gi"},
     }
     assert container["imagePullPolicy"] == "IfNotPresent" and pod["terminationGracePeriodSeconds"] == 300
-    assert [taint["key"] for taint in pod["tolerations"]] == [
-        "nvidia.com/gpu",
-        "dedicated",
-        "example.com/gpu",
-        "spot",
-    ]
+    assert [taint["key"] for taint in pod["tolerations"]] == ["nvidia.com/gpu", "dedicated", "example.com/gpu", "spot"]
     assert volumes["shm"]["emptyDir"]["sizeLimit"] == "32Gi"
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["IPC_LOCK"]}
 

@@ -165,8 +165,7 @@ def test_a_signature_that_is_no_file_ends_the_command(project: Machine, keys: tu
 
 
 @pytest.mark.parametrize(
-    "options",
-    ['valid-before="20200101"', 'valid-after="29990101"', 'namespaces="git"', "cert-authority"],
+    "options", ['valid-before="20200101"', 'valid-after="29990101"', 'namespaces="git"', "cert-authority"]
 )
 def test_a_key_that_may_not_sign_locks_now(
     project: Machine, keys: tuple[Key, Key], tmp_path: Path, options: str

@@ -37,11 +37,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         (target,) = lock
         edge = f'beta; sys_platform != "{EVIL}"'
         pins = tuple(
-            replace(
-                pin,
-                licence=f"MIT {EVIL}",
-                dependencies=tuple(edge for _ in pin.dependencies),
-            )
+            replace(pin, licence=f"MIT {EVIL}", dependencies=tuple(edge for _ in pin.dependencies))
             for pin in target.pins
         )
         forged = replace(lock, targets=(replace(target, pins=pins),))

@@ -31,8 +31,7 @@ def test_reading_a_file_takes_time_in_proportion(unit: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit",
-    ["(", "variant_label == 'a' or ", "not ", "'x' in variant_properties and (", "'", "variant_label", "::"],
+    "unit", ["(", "variant_label == 'a' or ", "not ", "'x' in variant_properties and (", "'", "variant_label", "::"]
 )
 def test_markers_take_time_in_proportion(unit: str) -> None:
     assert grows_linearly(lambda text: for_variant([f"a ; variant_label == {text}"], None), lambda n: unit * n)

@@ -35,10 +35,7 @@ def built_with(lock: Lock, target: str = "t") -> dict[str, tuple[str, str]]:
 
 def spec(*dependencies: str, cuda: str = "12.6", extra: str = "", python: str = "3.12") -> str:
     return cpu(
-        *dependencies,
-        extra=f"allow-source = ['ext']\n{extra}",
-        python=python,
-        targets=targets(t=CUDA.format(cuda)),
+        *dependencies, extra=f"allow-source = ['ext']\n{extra}", python=python, targets=targets(t=CUDA.format(cuda))
     )
 
 

@@ -45,11 +45,7 @@ def test_a_release_that_refuses_the_python_isnt_answered_by_one_that_says_nothin
     ran = refused(machine)
     assert "server 2.0 doesn't take Python 3.13 (Requires-Python >=3.9,<3.13), and 1.0 says nothing of it" in ran.error
     assert ran.error.startswith("error: specs/demo.toml:4:")
-    for way in (
-        'python = "3.12"',
-        '"server<=1.0"',
-        'accept = { requires-python = { server = "why" } }',
-    ):
+    for way in ('python = "3.12"', '"server<=1.0"', 'accept = { requires-python = { server = "why" } }'):
         assert way in ran.hint
 
 
