@@ -71,6 +71,7 @@ def test_exit_code_on_request(committed: Project, envspec: Envspec) -> None:
     assert envspec("diff", "specs/demo.toml", "--exit-code", "--json").code == 1
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("form", ["text", "markdown", "json", "html"])
 def test_formats(committed: Project, envspec: Envspec, form: str) -> None:
     told = envspec("diff", "specs/demo.toml", "--format", form)
@@ -345,6 +346,7 @@ def evil(project: Project) -> None:
     )
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("form", ["text", "markdown", "json", "github"])
 def test_a_replaced_file_fails_the_gate(committed: Project, envspec: Envspec, form: str) -> None:
     evil(committed)
@@ -353,6 +355,7 @@ def test_a_replaced_file_fails_the_gate(committed: Project, envspec: Envspec, fo
     assert "fsspec" in told.out
 
 
+@pytest.mark.slow
 def test_what_is_less_than_asked_for_passes(committed: Project, envspec: Envspec) -> None:
     committed.lock(lambda target: changed(demo_pins(target), "fsspec", version="2027.1"))
     assert envspec("diff", "specs/demo.toml", "--fail-on", "medium").code == 0
@@ -440,6 +443,7 @@ def test_another_file_that_the_index_holds_is_low(published: Index, project: Pro
     assert told(envspec, code=0)["risk"] == "low"
 
 
+@pytest.mark.slow
 def test_another_file_that_it_does_not_hold_is_refuted(published: Index, project: Project, envspec: Envspec) -> None:
     project.lock(lambda target: (pin_of(OTHER),))
     found = told(envspec, code=1)

@@ -132,6 +132,7 @@ def test_an_error_of_the_machine_is_exit_1(envspec: Envspec, monkeypatch: pytest
     assert "NVML             error    doesn't answer" in told.out
 
 
+@pytest.mark.slow
 def test_the_real_machine(envspec: Envspec) -> None:
     told = envspec("doctor", "--json")
     document = valid(told.out, "doctor")

@@ -110,7 +110,7 @@ REFUSED: dict[Attack, str] = {
 }
 
 
-@pytest.mark.by_day(5)
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("attack", REFUSED, ids=lambda attack: attack.__name__)
 def test_who_asks_for_a_signature_refuses(
     project: Machine, keys: tuple[Key, Key], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, attack: Attack

@@ -74,9 +74,8 @@ SHOWN = [
 
 
 @pytest.mark.by_commit(3)
-@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
-    "arguments", first_by_day(4, map(pytest.param, SHOWN)), ids=lambda arguments: " ".join(arguments)
+    "arguments", first_by_day(1, map(pytest.param, SHOWN)), ids=lambda arguments: " ".join(arguments)
 )
 def test_on_a_terminal(hostile: Machine, arguments: tuple[str, ...]) -> None:
     shown = on_terminal(hostile, *arguments)
@@ -110,7 +109,7 @@ def test_a_hint_that_metadata_forges(machine: Machine, index: Index, line: str) 
     assert_no_forged_hint(machine.envspec("lock", machine.spec(cpu("alpha"))))
 
 
-@pytest.mark.by_day(2)
+@pytest.mark.by_day(1)
 @pytest.mark.skipif(shutil.which("git") is None, reason="git isn't installed")
 @pytest.mark.parametrize("line", [f"beta>=2; platform_version != 'x\n{FORGED}\nerror: y'", f"beta\n{FORGED}"])
 @pytest.mark.parametrize("kind", ["sdist", "repository"])

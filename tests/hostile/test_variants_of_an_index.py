@@ -88,6 +88,7 @@ def test_a_file_without_end_is_given_up(machine: tuple[Machine, Index]) -> None:
     assert ran.status == 3 and "lib-1.0-variants.json" in ran.error, ran.err
 
 
+@pytest.mark.slow
 def test_another_hash_than_the_page_s_is_refused(machine: tuple[Machine, Index]) -> None:
     made, index = machine
     files = release("lib", "1.0", {"null": {}, "cu130": cuda("13.0")})

@@ -193,6 +193,7 @@ def test_a_registry_that_never_answered_is_told_at_once(double: Double, opened: 
     assert len(double.asked) == 1
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     "how",
     [{"waits": 0.7}, pytest.param({"creeps": True}, marks=pytest.mark.slow), {"creeps": True, "waits": 0.05}],

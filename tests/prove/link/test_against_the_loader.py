@@ -102,7 +102,7 @@ def beside(soname: str, name: str | None = None, version: str | None = None, nee
     return make
 
 
-@pytest.mark.by_day(3)
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("make", "code", "said"),
     [

@@ -146,6 +146,7 @@ def test_what_the_target_has_from_a_named_index_its_builds_have_from_there(machi
         assert built_with(lock, "cpu")["acme-core"] == ("1.0", "internal")
 
 
+@pytest.mark.slow
 def test_torch_of_a_mirror_that_the_facts_do_not_know(machine: Machine, index: Index) -> None:
     tag = "cp312-cp312-manylinux_2_28_x86_64"
     index.add(*TOOLS, extension("torch"), wheel("nvidia-cuda-runtime", "15.0.1"), wheel("torch", "99.0"))

@@ -294,6 +294,7 @@ def test_an_extra_that_only_a_newer_release_has_is_not_given_up(machine: Machine
     assert locked(machine) == {"frame": "2.3"}
 
 
+@pytest.mark.slow
 def test_a_bound_of_envspecs_gives_no_extra_up(machine: Machine, index: Index) -> None:
     """jax[cuda13] in a target for CUDA 12 became jax 0.6.2, which has no such extra, and ran on the CPU. The hint was
     tried: it locks."""
@@ -353,6 +354,7 @@ def test_an_extra_behind_a_newer_glibc_names_it(machine: Machine, index: Index) 
     assert "frame 2.3 has no extra ice" in ran.error and 'glibc = "2.34" in the target' in ran.hint
 
 
+@pytest.mark.slow
 def test_a_package_on_the_way_has_the_bound_as_a_constraint(machine: Machine, server: Index) -> None:
     """ai-edge-litert leads to backports-strenum 1.3, which refuses Python 3.11 and later."""
     server.add(wheel("app", "1.0", "server"))
