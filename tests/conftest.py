@@ -2,8 +2,9 @@
 
 The tiers are `make test`, `make test-ci` and `make test-all`. Within them:
 
-slow             over 2 s of a processor, or 0.4 s beside shorter tests of the file: from `make test-ci` on. `make test`
-                 ends with the tests that took over a second and aren't slow
+slow             over 2 s of a processor or of waiting, or 0.3 s beside shorter tests of the file: from `make test-ci`
+                 on. `make test` ends with those that took over a second of a processor and aren't slow. A file whose
+                 `pytestmark` leaves all of it to another tier isn't imported
 network, e2e     asks a real index, drives real tools: from `make test-ci` on. Who lacks the tool skips and names it
 nightly          proves in a second place what a shorter test proves, or trains for minutes: `make test-all`.
                  `.ci/touched` names the code that such a file is about; a commit that touches it runs the file at once

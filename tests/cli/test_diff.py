@@ -57,18 +57,15 @@ def test_against_any_revision(committed: Project, envspec: Envspec) -> None:
     assert {package["name"] for package in found["packages"]} >= {"app", "fsspec", "torch"}
 
 
-def test_nothing_changed(committed: Project, envspec: Envspec) -> None:
+def test_the_status_says_on_request_whether_something_changed(committed: Project, envspec: Envspec) -> None:
+    assert envspec("diff", "specs/demo.toml").code == 0
+    assert envspec("diff", "specs/demo.toml", "--exit-code").code == 1
+    assert envspec("diff", "specs/demo.toml", "--exit-code", "--json").code == 1
     git(committed, "add", ".")
     git(committed, "commit", "-q", "-m", "newer")
     told = envspec("diff", "specs/demo.toml", "--exit-code")
     assert (told.code, told.out.splitlines()[1:]) == (0, ["no difference"])
     assert document(envspec("diff", "specs/demo.toml", "--json").out)["risk"] is None
-
-
-def test_exit_code_on_request(committed: Project, envspec: Envspec) -> None:
-    assert envspec("diff", "specs/demo.toml").code == 0
-    assert envspec("diff", "specs/demo.toml", "--exit-code").code == 1
-    assert envspec("diff", "specs/demo.toml", "--exit-code", "--json").code == 1
 
 
 @pytest.mark.by_day(1)
@@ -363,9 +360,6 @@ def test_what_is_less_than_asked_for_passes(committed: Project, envspec: Envspec
     assert envspec("diff", "specs/demo.toml", "--fail-on", "high").code == 0
     assert envspec("diff", "specs/demo.toml", "--fail-on", "medium").code == 1
     assert envspec("diff", "specs/demo.toml", "--fail-on", "high", "--exit-code").code == 1
-
-
-def test_no_change_passes_any_gate(committed: Project, envspec: Envspec) -> None:
     committed.lock(demo_pins)
     assert envspec("diff", "specs/demo.toml", "--fail-on", "medium").code == 0
 

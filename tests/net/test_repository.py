@@ -224,6 +224,7 @@ def test_a_registry_that_reads_nothing_of_a_piece_is_given_up(
     assert time.monotonic() - begun < 3.5
 
 
+@pytest.mark.slow
 def test_an_upload_lasts_as_long_as_its_bytes_go_on(
     double: Double, opened: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
