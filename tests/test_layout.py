@@ -479,10 +479,7 @@ def test_the_smoke_check_imports_in_no_circle() -> None:
 
 SHORT = 50
 
-FORMATS = (
-    *("cli", "draft", "export", "lock.formats", "prove.smoke.report"),
-    *("facts", "tools"),
-)
+FORMATS = (*("cli", "draft", "export", "lock.formats", "prove.smoke.report"), *("facts", "tools"))
 """Where a module is a command, a format, a table's queries, or what the tools make."""
 
 

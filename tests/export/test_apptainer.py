@@ -181,6 +181,7 @@ def test_hostile_values_begin_nothing(value: str) -> None:
     _is_inert(value)
 
 
+@pytest.mark.slow
 @given(st.text(st.characters(exclude_characters="\0", codec="utf-8")))
 def test_no_text_begins_anything(value: str) -> None:
     _is_inert(value, run=False)

@@ -220,6 +220,7 @@ def test_every_file_that_is_read_is_copied() -> None:
     assert f"set -- {' '.join(sorted(OF_ALL))} " in functions_of_builds("copy_carried")
 
 
+@pytest.mark.slow
 def test_in_a_repository_the_list_is_cut_down_to_what_the_image_carries(tmp_path: Path) -> None:
     """By the very script: the image's own list is that of `envspec image`, and each of its files is compared."""
     (plan,) = (one for one in shipped_spec("mm-v2.9").targets if one.target == "cpu")

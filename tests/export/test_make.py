@@ -39,8 +39,7 @@ def test_a_base_without_apt_is_refused(base: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "base",
-    ["debian:bookworm-slim", "ubuntu:24.04", "python:3.12-slim", "nvidia/cuda:12.8.1-base-ubuntu22.04"],
+    "base", ["debian:bookworm-slim", "ubuntu:24.04", "python:3.12-slim", "nvidia/cuda:12.8.1-base-ubuntu22.04"]
 )
 def test_a_base_that_may_have_apt_is_taken(base: str) -> None:
     assert plan_with("cpu-py311", with_image(base=base)).image.base.name == base

@@ -235,7 +235,9 @@ def slow_ones(parser: Parser, attacks: Iterable[tuple[str, str, str]]) -> list[t
     ]
 
 
-@pytest.mark.parametrize("name", by_day(LINES, lambda name: [*LINES].index(name) % 3 == 0))
+@pytest.mark.parametrize(
+    "name", by_day(LINES, lambda name: not name.startswith(("spec: the file", "redact", "uv: ", "foreign: ")))
+)
 def test_a_line(name: str) -> None:
     assert not slow_ones(LINES[name], product(*FEW[0]))
 
