@@ -33,6 +33,9 @@ _OF_PYTHON = re.compile(r"-cp3(\d{1,2})-")
 Releases = Callable[[str], Sequence[Release]]
 """A package's releases on the index that it comes from, newest first; none without a page."""
 
+Fitting = Callable[[str], Iterator[Release]]
+"""A package's releases that fit a target, newest first, each judged when it is reached: most callers need the first."""
+
 
 _specifiers = lru_cache(maxsize=1 << 10)(SpecifierSet)
 
