@@ -187,9 +187,11 @@ def is_behind(release: Release, than: Release, name: str, page: Iterable[Release
     first, last = moment_of(release.uploaded), moment_of(than.uploaded)
     if first and last and (last - first).days >= _YEAR:
         return True
+    if name not in LEADING:
+        return False
     between = (version for candidate in page if (version := version_of(candidate.version)) and own < version <= newer)
     features = {(version.epoch, *version.release[:2]) for version in between} - {(own.epoch, *own.release[:2])}
-    return name in LEADING and len(features) >= _FEATURES
+    return len(features) >= _FEATURES
 
 
 def newer_than(releases: Sequence[Release], than: Version | None) -> Iterator[Release]:

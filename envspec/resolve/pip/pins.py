@@ -142,11 +142,8 @@ def _index_name(
         return sources[package.name]
     if file is not None and proxy.owns(file.url):
         return f"pytorch/{proxy.variant_of(file.url)}"
-    if file is not None and proxy.is_of_other_index(file.url):
+    if file is not None and (file.of_other_index or proxy.is_of_other_index(file.url)):
         # a live index of PyTorch's that lacks the release, or doesn't answer, leaves it to PyPI
-        return "pypi"
-    if file is not None and file.of_other_index:
-        # a live index of PyTorch's that lacks a release leaves it to PyPI
         return "pypi"
     if index.live and (package.name in FAMILY or (package.name == "triton" and needs_own_triton(request))):
         # the proxy hands a mirror's files on under their own address
