@@ -96,7 +96,7 @@ class StandIn:
             {},
             lambda: edges,
             releases,
-            lambda name: tuple(fitting_releases(name, request, releases)),
+            lambda name: fitting_releases(name, request, releases),
             releases,
             requires,
         )

@@ -27,7 +27,7 @@ def accepted(told: Told, pip: str, lines: str = LINUX) -> tuple[tuple[LockedTarg
     tables = f"[targets.a]\n{lines}\n[targets.b]\n{lines}\n"
     spec = parse_spec(f"[env]\npython = '3.12'\n[pip]\ndependencies = [{pip}]\n{tables}", "specs/demo.toml")
     solved = solve(prepare(spec_case(spec), spec.targets), Resolvers(told), Kept())
-    return accept(spec, solved, lambda one: of_pins(spec, one, NO_RELEASES))
+    return accept(spec, [replace(one, judged=of_pins(spec, one, NO_RELEASES)) for one in solved])
 
 
 def test_pins_are_in_the_locks_order() -> None:
@@ -94,7 +94,7 @@ def test_what_condas_records_say_is_mended_in_condas_part_of_the_spec() -> None:
     for more, ways in (((), [Way(conda="liby")]), ((record("liby", "1.0"),), [])):
         (solved,) = solve(prepared, Resolvers(Told(), CondaTold(*base, *more)), Kept())
         with pytest.raises(Infeasible, match="a: libx requires liby >=2, but") as error:
-            accept(spec, (solved,), lambda one: ())
+            accept(spec, (solved,))
         assert list(error.value.ways) == ways
 
 
