@@ -108,6 +108,11 @@ class ImageReference(Struct, frozen=True):
         """`name@sha256:…`, or the name alone."""
         return f"{self.name}@{self.digest}" if self.digest and "@" not in self.name else self.name
 
+    @property
+    def has_root(self) -> bool:
+        """Whether its processes are known to be root's: Debian's, Ubuntu's, Python's and NVIDIA's CUDA images."""
+        return bool(re.fullmatch(r"(debian|ubuntu|python|nvidia/cuda)[:@].*", self.name))
+
 
 class Borrowed(Struct, frozen=True):
     """Files that an image takes from another one, in a stage of this name. `copies`: path there -> path here;
@@ -558,9 +563,11 @@ BASE_LABELS = "org.opencontainers.image.base."
 
 
 def recipe_labels(plan: Plan) -> dict[str, str]:
-    """Make the labels that recipes give an image: none moves with a package or with what the spec asks for."""
-    moving = ("org.opencontainers.image.version", "envspec.lock.digest", "envspec.fingerprint")
-    return {name: value for name, value in labels(plan).items() if name not in moving}
+    """Make the labels that Dockerfiles give an image: none moves with a package or with what the spec asks for, and
+    none would be wrong where a build argument names another base."""
+    moving = ("envspec.lock.digest", "envspec.fingerprint")
+    own = labels(plan).items()
+    return {name: value for name, value in own if name.startswith("envspec.") and name not in moving}
 
 
 def labels(plan: Plan) -> dict[str, str]:

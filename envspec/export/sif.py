@@ -8,13 +8,13 @@ from envspec.base.places import OF_OTHER_PYTHONS
 from envspec.export import compat, quote
 from envspec.export.dockerfile_steps import LAYERS, index_argument
 from envspec.export.plan import (
-    BASE_LABELS,
     CARRIED,
     ENVIRONMENT,
     EPOCH,
     REQUIREMENTS,
     PipStep,
     Plan,
+    labels as image_labels,
     recipe_labels,
 )
 
@@ -28,6 +28,7 @@ SIF_VARIABLES = ".singularity.d/env/91-envspec.sh"
 BASE = "base.sif"
 _TOOLS = "/opt/tools"
 """The folder of programs that builds use."""
+_OCI_LABELS = ("org.opencontainers.image.title", "org.opencontainers.image.description")
 _Pairs = Sequence[tuple[str, str]]
 _EMPTIED = " ".join(name.removeprefix("PYTHON") for name in OF_OTHER_PYTHONS)
 _EMPTY = 'for name in {}; do\n        export "PYTHON$name="\n    done'
@@ -78,5 +79,6 @@ def _place_of(step: PipStep) -> str:
 
 
 def labels(plan: Plan) -> dict[str, str]:
-    """Give the labels: which base it is, Apptainer records itself."""
-    return {name: value for name, value in recipe_labels(plan).items() if not name.startswith(BASE_LABELS)}
+    """Give the labels: Apptainer records the base itself."""
+    own = {name: value for name, value in image_labels(plan).items() if name in _OCI_LABELS}
+    return {**own, **recipe_labels(plan)}

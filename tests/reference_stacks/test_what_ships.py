@@ -60,7 +60,7 @@ def test_c1_an_rtx_4090_and_an_a100_get_the_same_files() -> None:
 @pytest.mark.parametrize("path", sorted(all_recipes().glob("*/*/Dockerfile")), ids=lambda path: path.parent.name)
 def test_b4_no_recipe_gives_an_account_a_password(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert "build.sh user" in text
+    assert "build.sh own " in text
     text += carried_files()["build.sh"]
     assert "useradd" in text
     assert not re.search(r"chpasswd|\bpasswd |useradd[^&\n]*(-p |--password)|sudo", text)
