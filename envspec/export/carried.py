@@ -27,10 +27,10 @@ from envspec.export.plan import (
 
 _CARRIED = Path(__file__).parents[1] / "carried"
 OF_ALL = ("bytecode.py", "preflight.py", "entrypoint.sh", "healthcheck.sh", "warned.sh")
-"""What every image of a whole environment has; the script of builds knows them, too."""
+"""The files of every image of a whole environment; the script of builds names them, too."""
 SERVICES = "services/"
 OF_SERVICES = f"{SERVICES}common.sh"
-"""What all scripts of services read."""
+"""The file that all scripts of services read."""
 
 
 def check_folder() -> Path:

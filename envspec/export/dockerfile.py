@@ -62,7 +62,7 @@ _STAGES = {"stack": _BELOW_SOURCES, "rest": ("rest",)}
 _MADE_BY = {**dict.fromkeys(_BELOW_SOURCES, "stack"), "source": "compile", "project": "own"}
 """Layers of stages with another name."""
 _TOOLS = "/run/build"
-"""Where the image's own RUNs see the script."""
+"""The mount point of the script in the image's own RUNs."""
 _CONDA_MOUNTS = (
     "--mount=type=cache,target=/opt/conda/pkgs,sharing=locked",
     "--mount=type=secret,id=condarc,target=/etc/conda/condarc",
@@ -71,7 +71,7 @@ _CONDA_MOUNTS = (
 )
 
 _Run = tuple[Sequence[str], Sequence[Command]]
-"""What a RUN mounts, and its commands."""
+"""The mounts of a RUN, and its commands."""
 
 
 def render(plan: Plan) -> dict[str, str]:

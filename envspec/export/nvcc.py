@@ -17,7 +17,7 @@ _FOLDERS = {"linux-64": "x86_64-linux", "linux-aarch64": "sbsa-linux"}
 
 
 def is_wanted(spec: Spec, target: LockedTarget) -> bool:
-    """Say whether the spec asks for it in a target's image."""
+    """Return whether the spec asks for it in a target's image."""
     return spec.image.nvcc and target.inputs.cuda is not None
 
 

@@ -535,7 +535,7 @@ def hash_heading(plan: Plan | SpecPlan, usage: Iterable[str] = ()) -> list[str]:
 
 
 ENTRYPOINT = ("/usr/bin/tini", "--", f"{CARRIED}/entrypoint.sh")
-"""What an image starts: an init that reaps and forwards signals, and the carried script under it."""
+"""The entry point of an image: an init that reaps and forwards signals, and the carried script under it."""
 
 
 class HealthCheck(Struct, frozen=True):
@@ -559,7 +559,7 @@ def image_variables(plan: Plan) -> dict[str, str]:
 
 
 BASE_LABELS = "org.opencontainers.image.base."
-"""What the labels that name an image's base begin with."""
+"""The prefix of the labels that name an image's base."""
 
 
 def recipe_labels(plan: Plan) -> dict[str, str]:
