@@ -41,7 +41,6 @@ from envspec.export.plan import (
     SLICE,
     WORKSPACE,
     Compiling,
-    OwnProject,
     PipStep,
     Plan,
     heading,
@@ -147,7 +146,11 @@ def _values(plan: Plan) -> dict[str, Any]:
         "compiling": plan.sources.compiling and _compiling(plan, plan.sources.compiling),
         "requirements": f"{plan.own}{REQUIREMENTS}",
         "carried": ((), [run_step("carried", "carried", "/opt/env/bin/python", *further_names(plan))]),
-        "project": project and {**_install_step(project.wheels, "-"), "build": _project_run(project)},
+        "project": project
+        and {
+            **_install_step(project.wheels, "-"),
+            "build": ((), [run_step("project", "project", project.name, *["compiled"] * project.compiled)]),
+        },
         **_system(plan),
         "layers": [(layer, _MADE_BY.get(layer, layer)) for layer in ALL_LAYERS if _has(plan, layer)],
         "variables": image_variables(plan),
@@ -161,10 +164,6 @@ def _values(plan: Plan) -> dict[str, Any]:
         "check": check,
         "entrypoint": ENTRYPOINT,
     }
-
-
-def _project_run(project: OwnProject) -> _Run:
-    return (), [run_step("project", "project", project.name, *["compiled"] * project.compiled)]
 
 
 def _images(plan: Plan) -> Iterator[tuple[str, str]]:

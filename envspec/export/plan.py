@@ -394,11 +394,6 @@ class SourcesPlan(Struct, frozen=True):
         return next((step.torch_backend for step in self.pip if step.torch_backend), None)
 
     @property
-    def has_sources(self) -> bool:
-        """Whether any package is compiled, in the stage that `Compiling` describes."""
-        return any(step.source for step in self.pip)
-
-    @property
     def has_variants(self) -> bool:
         """Whether any file is a variant's (PEP 825)."""
         return any(step.variants for step in self.pip)

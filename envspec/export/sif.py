@@ -30,6 +30,8 @@ _TOOLS = "/opt/tools"
 """The folder of programs that builds use."""
 _OCI_LABELS = ("org.opencontainers.image.title", "org.opencontainers.image.description")
 _Pairs = Sequence[tuple[str, str]]
+OFFLINE_SETTINGS: _Pairs = (("TMPDIR", LAYERS), ("LC_ALL", "C.UTF-8"), ("SOURCE_DATE_EPOCH", str(EPOCH)))
+"""The variables of the shell of a build that fetches nothing."""
 _EMPTIED = " ".join(name.removeprefix("PYTHON") for name in OF_OTHER_PYTHONS)
 _EMPTY = 'for name in {}; do\n        export "PYTHON$name="\n    done'
 
@@ -59,12 +61,7 @@ def settings(plan: Plan) -> _Pairs:
     """List the variables of a build's own shell."""
     own = {"SETTINGS": SETTINGS, "REQUIREMENTS": f"{CARRIED}/{REQUIREMENTS}", "UV": f"{_TOOLS}/uv"}
     own |= {"MICROMAMBA": f"{_TOOLS}/micromamba"} if plan.image.micromamba else {}
-    return [*offline_settings(plan), *own.items()]
-
-
-def offline_settings(plan: Plan) -> _Pairs:
-    """List those of a build that fetches nothing."""
-    return [("TMPDIR", LAYERS), ("LC_ALL", "C.UTF-8"), ("SOURCE_DATE_EPOCH", str(EPOCH))]
+    return [*OFFLINE_SETTINGS, *own.items()]
 
 
 def index_places(plan: Plan) -> _Pairs:

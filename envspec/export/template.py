@@ -148,8 +148,6 @@ def labels(values: Mapping[str, str]) -> str:
 
 FILTERS = {
     "case": case,
-    "command": command,
-    "commands": commands,
     "comment": quote.comment,
     "comments": comments,
     "definition_word": quote.definition_word,
@@ -171,7 +169,6 @@ FILTERS = {
     "script": script,
     "steps": steps,
     "value": quote.dockerfile,
-    "word": word,
 }
 """The filters that make a value safe in its place. What isn't one of them changes a value before."""
 
