@@ -61,7 +61,7 @@ def test_c1_an_rtx_4090_and_an_a100_get_the_same_files() -> None:
 @RENDERED
 def test_b4_no_recipe_gives_an_account_a_password() -> None:
     texts = [path.read_text("utf-8") for path in all_recipes().glob("*/*/Dockerfile")]
-    assert texts and all("build.sh user" in text for text in texts)
+    assert texts and all("build.sh own " in text for text in texts)
     texts.append(carried_files()["build.sh"])
     assert "useradd" in texts[-1]
     assert not re.search(r"chpasswd|\bpasswd |useradd[^&\n]*(-p |--password)|sudo", "\n".join(texts))
