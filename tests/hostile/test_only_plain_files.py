@@ -32,7 +32,8 @@ OWN = re.compile(r"__file__|\bfiles\(|/proc/")
 ALLOWED = {
     "the opener itself, and the folders that it stands on": ("base.plain_files", "base.open_folder"),
     "what lies in the package, or in a copy of its tables that was checked": (
-        *("base.codes", "export.carried", "export.lmod", "export.nix", "facts.edition", "facts.tables", "facts.wheels"),
+        *("base.codes", "base.html_page:asset", "export.carried", "export.lmod", "export.nix", "facts.edition"),
+        *("facts.tables", "facts.wheels"),
         *("net.index_proxy.pages:facts_digest", "prove.link.store:shipped_facts", "prove.link.store:pack"),
     ),
     "programs that are copied to where no envspec is": ("carried", "packages.archive_entries"),
