@@ -17,7 +17,7 @@ from envspec.app.site_policy import site_policy
 from envspec.app.unmerged import take_in_command, unmerged_files
 from envspec.base.errors import AnswerNo, EnvspecError, LockError, ToolError
 from envspec.base.finding import Finding, errors
-from envspec.lock.freshness import reason, reasons
+from envspec.lock.freshness import reason, reasons, rendered_differences
 from envspec.lock.inputs import spec_case
 from envspec.lock.judge import UnsoundLock, judge, sound
 from envspec.lock.model import SoundLock
@@ -114,7 +114,7 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
         missing = reason("lock-missing", "there is no lock yet")
         return SpecState(spec.path, lock_path, "stale", reasons=(missing,), hint=relock)
     lock = file.lock
-    drifted = folder.rendered_reasons(lock)
+    drifted = rendered_differences(folder, lock)
     flaws: tuple[Finding, ...] = ()
     case = spec_case(spec)
     equal, accepted = case.is_of(lock), None

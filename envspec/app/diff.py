@@ -26,6 +26,7 @@ from envspec.configuration.settings import host_of
 from envspec.lock.formats.foreign.read import sides
 from envspec.lock.formats.foreign.selection import Wish
 from envspec.lock.formats.foreign.side import LoosePin, Side
+from envspec.lock.freshness import rendered_differences
 from envspec.lock.model import Lock
 from envspec.lock.read import load_text
 from envspec.lock.store import SIGNATURE_NAME
@@ -215,7 +216,7 @@ def _edited_files(spec: Spec, locks_dir: Path | None, lock: Lock) -> tuple[Fact,
     folder = inputs.folder_of(spec, locks_dir)
     remedy = f"run `envspec lock {spec.path}{inputs.elsewhere(locks_dir)}`, which renders it again"
     try:
-        differences = folder.rendered_reasons(lock)
+        differences = rendered_differences(folder, lock)
     except EnvspecError as error:
         return (Fact("high", "rendered-edited", f"a rendered file can't be read: {error.message}"),)
     return tuple(

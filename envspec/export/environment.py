@@ -117,9 +117,9 @@ def _cuda(target: LockedTarget, forward: Iterable[int] | None) -> dict[str, str]
     return {
         "NVIDIA_VISIBLE_DEVICES": "all",
         "NVIDIA_DRIVER_CAPABILITIES": f"compute,utility{',video' if video else ''}",
+        **({"TORCH_CUDA_ARCH_LIST": architecture_list(target)} if target.architectures else {}),
         # where the tables don't know which drivers the image's cuda-compat serves, they keep none out
         **({"NVIDIA_REQUIRE_CUDA": require} if forward is not None else {}),
-        **({"TORCH_CUDA_ARCH_LIST": architecture_list(target)} if target.architectures else {}),
     }
 
 

@@ -75,12 +75,8 @@ def run(step: tuple[Iterable[str], Iterable[Command]]) -> str:
 
 def pairs(values: Mapping[str, str]) -> str:
     """Write the values of an ENV or a LABEL, in quotes where they aren't plain words."""
-    lines: list[str] = []
-    for key, value in values.items():
-        pair = f"{name(key)}={_value(value)}"
-        at = next((at for at, line in enumerate(lines) if len(line) + len(pair) < WIDTH - 6), len(lines))
-        lines[at:] = [f"{lines[at]} {pair}", *lines[at + 1 :]] if at < len(lines) else [pair]
-    return " \\\n    ".join(lines)
+    pairs = (f"{name(key)}={_value(value)}" for key, value in values.items())
+    return " \\\n    ".join(quote.fill(pairs, WIDTH - 6))
 
 
 def _value(text: str) -> str:

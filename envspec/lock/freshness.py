@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from envspec.base.finding import Finding, merge_targets
 from envspec.lock.inputs import SpecCase
 from envspec.lock.model import Lock, TargetInputs
+from envspec.lock.store import LockFolder, rendered_files
 from envspec.packages.names import conda_name, requirement_name
 from envspec.spec.model import Spec
 
@@ -76,6 +77,11 @@ def image_reasons(spec: Spec, lock: Lock, used: Collection[str]) -> tuple[Findin
     if "@" in base or lock.image(base) or not left:
         return ()
     return (_change("image-changed", "the base image", ", ".join(left), base),)
+
+
+def rendered_differences(folder: LockFolder, lock: Lock) -> tuple[Finding, ...]:
+    """Compare the rendered files on disk with those that the lock gives. Raises as `LockFolder.read_rendered_files`."""
+    return rendered_reasons(rendered_files(lock), folder.read_rendered_files(lock))
 
 
 def rendered_reasons(expected: Mapping[str, str], actual: Mapping[str, str]) -> tuple[Finding, ...]:

@@ -28,6 +28,7 @@ from envspec.base.finding import Finding, carrying, change, warning
 from envspec.base.places import cache_dir, home_of
 from envspec.base.plain_files import read_plain
 from envspec.export.image_findings import image_findings
+from envspec.lock.freshness import rendered_differences
 from envspec.lock.inputs import spec_case
 from envspec.lock.judge import UnsoundLock, sound
 from envspec.lock.model import Lock
@@ -148,7 +149,7 @@ def _bring_in_line(spec: Spec, folder: LockFolder, lock: Lock) -> list[Finding]:
     if not folder.holds(lock):
         _, written = _write(spec, folder, lock)
         return [*written, change(f"wrote {folder.path} again, as this envspec writes locks: its pins are the same")]
-    if folder.rendered_reasons(lock):
+    if rendered_differences(folder, lock):
         folder.write(lock)
         return [change(f"rendered the files beside {folder.path} again: they differed from the lock")]
     return []

@@ -255,7 +255,7 @@ class Retreated(Infeasible):
         self.with_subjects(*codes)
 
     @property
-    def packages(self) -> tuple[str, ...]:
+    def subjects(self) -> tuple[str, ...]:
         return (*self.about, *self._by)
 
 

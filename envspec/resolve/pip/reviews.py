@@ -8,9 +8,9 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from envspec.base.errors import EnvspecError
+from envspec.base.errors import EnvspecError, IndexFailure
 from envspec.packages.address import Address, parse_address
-from envspec.packages.conflict import Unsatisfiable
+from envspec.packages.conflict import Stray, Unsatisfiable
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
 from envspec.resolve.pip.answer import dated_sources, older_sources
@@ -64,8 +64,9 @@ def _unseen_sources(indexes: UvIndexes, problem: Problem, error: EnvspecError) -
 
 def _neighbour(problem: Problem, error: EnvspecError) -> Iterator[Bound]:
     """Require a package out of a repository of the spec: uv builds of git what it is asked for alone."""
-    stray, request = getattr(error, "stray", None), problem.question
-    if stray is None or not stray.barred or stray.name not in request.allow_source:
+    stray = error.evidence if isinstance(error, IndexFailure) else None
+    request = problem.question
+    if not isinstance(stray, Stray) or not stray.barred or stray.name not in request.allow_source:
         return
     if stray.name in map(requirement_name, request.addressed):
         return
