@@ -195,7 +195,9 @@ class SpecTarget(pytest.Item):
         self.user_properties.append(("headline", run.headline))
         self.add_report_section("call", "smoke", "\n".join(lines(Results((run,)))))
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> object:  # type: ignore[override]
+    def repr_failure(  # type: ignore[override]
+        self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None
+    ) -> object:
         if isinstance(excinfo.value, Unproved | EnvspecError):
             return str(excinfo.value)
         return super().repr_failure(excinfo)

@@ -239,7 +239,8 @@ def _names_fault(entries: list[zipfile.ZipInfo]) -> str:
 
 _OWN = re.compile(
     r"pyvenv\.cfg|bin|lib(?:64)?|conda-meta/.*|etc/envspec/.*|(?:bin|scripts)/"
-    r"(?:pythonw?[\d.]*|activate(?:\.(?:sh|csh|fish|nu|ps1|bat|xsh))?|activate_this\.py|deactivate(?:\.(?:bat|nu))?)(?:\.exe)?",
+    r"(?:pythonw?[\d.]*|activate(?:\.(?:sh|csh|fish|nu|ps1|bat|xsh))?|activate_this\.py"
+    r"|deactivate(?:\.(?:bat|nu))?)(?:\.exe)?",
     re.IGNORECASE,
 )
 """What an environment is made of before any wheel: its settings, its Python, what activates it, the records of conda
