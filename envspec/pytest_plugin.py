@@ -78,7 +78,7 @@ def cases(paths: Iterable[Path], runners: Sequence[str | None] = (None,)) -> tup
 
 
 def skip_reason(case: SmokeTarget, words: Sequence[str] = ()) -> str | None:
-    """Say why this machine can't run a case with these options of `envspec smoke`; None when it can."""
+    """Return the reason why this machine can't run a case with these options of `envspec smoke`; None when it can."""
     from envspec.app import inputs
     from envspec.app.this_machine import this_machine
     from envspec.base.programs import find_program

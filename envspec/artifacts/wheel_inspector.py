@@ -362,7 +362,7 @@ class WheelInspector(Struct, frozen=True):
         return (file.file, str(file.sha256), self.places.origin(pin)) if file else None
 
     def _obstacle(self, pin: Pin) -> str:
-        """Say why a conda package isn't asked whose answer isn't known."""
+        """Return the reason not to read a conda package whose answer isn't known."""
         why = self.archives.obstacle(pin) if self.archives and pin.kind == "conda" else ""
         return why if why and self._recall(pin, frozenset({"paths"})) is None else ""
 

@@ -31,7 +31,7 @@ _NAME = re.compile(
 """CUDA's runtime and cuBLAS are numbered as CUDA is. What auditwheel put beside a library has a hash in its name."""
 
 _PLACE = re.compile(r"(?:/|_|-)cu(?:da)?(\d\d)x?(?=[-/])")
-"""What NVIDIA's own libraries show of their CUDA: `nvidia/cu13/lib/…`, `nvidia_cudnn_cu12-9.26.0.51-…`."""
+"""CUDA in the paths of NVIDIA's own libraries: `nvidia/cu13/lib/…`, `nvidia_cudnn_cu12-9.26.0.51-…`."""
 
 
 _NVIDIAS_LIBRARIES = re.compile(

@@ -20,7 +20,7 @@ _COMPARISON = re.compile(
     r"""("[^"]*"|'[^']*'|[a-z_.]+)\s*(?:[<>=!~]=?=?|not\s+in\b|in\b)\s*("[^"]*"|'[^']*'|[a-z_.]+)"""
 )
 _TRUE = 'os_name != ""'
-"""What stands for a comparison that isn't of an extra."""
+"""The stand-in for a comparison that isn't of an extra."""
 
 
 class Overrides:

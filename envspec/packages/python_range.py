@@ -19,7 +19,7 @@ _PATCHES = 40
 _MINORS = tuple(f"3.{minor}" for minor in range(30))
 """More minor versions than any bound names."""
 _CAPPING = ("<", "!", "=", "~")
-"""How the clauses begin that a later Python may break."""
+"""Starts of the clauses that a later Python may break."""
 
 
 def parse_python(text: str, minors: Iterable[str]) -> tuple[str, str | None] | None:

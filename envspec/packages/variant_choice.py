@@ -31,7 +31,7 @@ _OLDEST_CUDA, _NEWEST_CUDA, _MINORS = 11, 15, 20
 _OLDEST_CAPABILITY = (5, 0)
 
 Values = tuple[tuple[str, tuple[str, ...]], ...]
-"""What a machine supports of a namespace: its features and their values, the preferred ones first."""
+"""A namespace's features and values that a machine supports, the preferred ones first."""
 
 
 class TargetMachine(Struct, frozen=True):
