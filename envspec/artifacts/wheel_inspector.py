@@ -355,7 +355,7 @@ class WheelInspector(Struct, frozen=True):
         return {pin: fresh[pin] if says is None else says for pin, says in known.items()}
 
     def _key(self, pin: Pin) -> Key | None:
-        """Give what the answers of a pin's file are kept under."""
+        """Give the key of the stored answers of a pin's file."""
         if self.archives and pin.kind == "conda" and pin.artifact:
             return pin.artifact.file, pin.artifact.sha256, self.archives.address(pin)
         file = self.places.file(pin)

@@ -146,7 +146,7 @@ def fill(specs: tuple[str, ...], targets: tuple[str, ...], locks_dir: Path | Non
 
 
 def _tell(view: CacheView) -> int:
-    """Print what was removed. Return the exit code."""
+    """Print the removed entries. Return the exit code."""
     assert view.removed is not None
     if wants_json():
         _print(view)

@@ -299,7 +299,7 @@ def _wheel_of(pin: Pin, wheels: Paths, built: Mapping[str, tuple[Path, str]]) ->
 
 
 def project_entries(wheel: Path | None, plan: Plan, scheme: Scheme) -> Iterable[LayerEntry]:
-    """Give what the wheel of the spec's own project brings."""
+    """Give the files of the wheel of the spec's own project."""
     assert wheel is not None and plan.sources.project is not None
     return wheel_entries(wheel, Pin("pip", plan.sources.project.name, "0", "own", None), scheme)
 

@@ -159,7 +159,7 @@ def leading_out(members: Iterable[tarfile.TarInfo]) -> str | None:
 
 
 def _fold(path: str) -> str:
-    """Give what paths have in common that are one on some file systems, of macOS or Windows."""
+    """Give the key that paths share which are one on some file systems, of macOS or Windows."""
     return unicodedata.normalize("NFD", path).casefold()
 
 

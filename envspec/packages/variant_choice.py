@@ -87,8 +87,8 @@ def is_known(namespace: str, provider: Provider | None) -> bool:
 def supported_values(
     namespace: str, provider: Provider | None, machine: TargetMachine, features: Iterable[str] = ()
 ) -> Values:
-    """List what a machine with at most one kind of GPU supports of a namespace. `features` are those that variants
-    have, for the namespace of other packages' versions."""
+    """List a namespace's features that a machine with at most one kind of GPU supports. `features` are those that
+    variants have, for the namespace of other packages' versions."""
     if not is_known(namespace, provider):
         return ()
     if provider is not None and provider.lists is not None:

@@ -143,7 +143,7 @@ def _first_for(gpu: Gpu, driver: str) -> str | None:
 
 
 def _update(case: Case, cuda: str | None, lower_bound: str) -> str:
-    """Name what to update: a Jetson's driver comes with its JetPack."""
+    """Return the advice to update: a Jetson's driver comes with its JetPack."""
     jetpack = first_jetpack(case, cuda) if case.integrated and cuda else None
     return f"update it to JetPack {jetpack} or newer" if jetpack else f"update the driver to {lower_bound} or newer"
 
