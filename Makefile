@@ -4,7 +4,8 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup has-python lock test test-ci test-all release-check lint format docs man recipes bench lab weight gpu-evidence clean
+.PHONY: help setup has-python lock test test-ci test-all release-check lint format docs man recipes bench lab
+.PHONY: weight gpu-evidence clean
 MAKEFLAGS += --no-print-directory
 
 VENV    := .venv
@@ -12,7 +13,8 @@ STAMP   := $(VENV)/.ready
 SPEC    ?= specs/mm-v2.9.toml
 SCRATCH := .scratch/locks
 PYTEST_ARGS ?=
-RELEASE := tests/tools/test_publish.py check/tests/test_distribution.py tests/docs/test_page_blocks.py::test_readme_with_the_wheel
+RELEASE := tests/tools/test_publish.py check/tests/test_distribution.py \
+	tests/docs/test_page_blocks.py::test_readme_with_the_wheel
 # Hundreds of short processes: with this variable set, each would compile all that it imports. `setup` compiles the
 # tests, since each of pytest's workers would do so by itself.
 COMPILED := env -u PYTHONDONTWRITEBYTECODE
@@ -36,16 +38,16 @@ help:
 	@echo 'make test       the tests that need neither network nor patience; PYTEST_ARGS="-k diff" for some'
 	@echo 'make test-ci    those, the slow ones and those that ask real indexes: what CI runs for each commit'
 	@echo 'make test-all   all tests but those that download several GB: what CI runs at night'
-	@echo 'make release-check  what a release publishes, built and tried in fresh homes; a tag rehearsed with a throwaway key'
+	@echo 'make release-check  what a release publishes, built and tried in fresh homes; a rehearsal of the tag'
 	@echo 'make lint       ruff and mypy --strict'
 	@echo 'make format     let ruff mend what it can'
 	@echo 'make docs       the documentation site, into .scratch/site; any warning is an error'
 	@echo 'make man        the man pages, into .scratch/man'
-	@echo 'make recipes    recipes/ anew, where it differs; with OUT=DIR, the recipes of every target of every spec, in DIR'
+	@echo 'make recipes    recipes/ anew, where it differs; with OUT=DIR, all recipes of all specs, in DIR'
 	@echo 'make bench      the benchmarks, each beside a peer'
-	@echo 'make lab        answers and installs beside uv, pip and rattler: 90 minutes, goes on where it ended (LAB_ARGS=--help)'
+	@echo 'make lab        answers and installs beside uv, pip and rattler: 90 minutes, resumes (LAB_ARGS=--help)'
 	@echo 'make weight     lines of code, modules, words of docs, lines of recipes, lines over 120 characters'
-	@echo 'make gpu-evidence  what a GPU machine shows with the torch of GPU_PYTHON, into .scratch/gpu-evidence: no network, 8 minutes'
+	@echo "make gpu-evidence  proofs on a GPU with GPU_PYTHON's torch, into .scratch/gpu-evidence: no network, 8 minutes"
 	@echo 'make clean      remove what these made'
 
 setup: $(STAMP)
@@ -53,7 +55,8 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml $(wildcard locks/dev/*/requirements.txt)
 	@set -e; python="$(PYTHON)"; \
 	if [ -z "$$python" ]; then \
-		echo 'make: no Python >= 3.10 with venv found: install one (Debian: apt install python3-venv), or make PYTHON=/path/to/it' >&2; \
+		echo 'make: no Python >= 3.10 with venv found: install one (Debian: apt install python3-venv),' \
+			'or make PYTHON=/path/to/it' >&2; \
 		exit 1; \
 	fi; \
 	lock=locks/dev/$$("$$python" -c "$$DEV_TARGET")/requirements.txt; \
@@ -123,10 +126,10 @@ lab: $(STAMP)
 weight: has-python
 	@$(PYTHON) tools/weight.py envspec tools check tests
 
-# Not of .venv: the torch that the machine has. GPU_ARGS='--lock specs/mm-v2.9.toml:cu128-hopper' runs the lock's own too.
+# Not of .venv: the torch that the machine has. GPU_ARGS='--lock specs/mm-v2.9.toml:cu128-hopper' adds the lock's own.
 GPU_PYTHON ?= python3
 GPU_ARGS ?=
-# It makes .venv first, for doctor, inspect and the cards' peaks; where no index answers, GPU_PYTHON may have what these need.
+# It makes .venv first, for doctor, inspect and the cards' peaks; where no index answers, GPU_PYTHON may have these.
 gpu-evidence:
 	@[ -e $(STAMP) ] || PIP_RETRIES=0 PIP_DEFAULT_TIMEOUT=15 $(MAKE) setup || { rm -rf $(VENV); \
 		echo 'make: no index answers: what envspec says is asked of $(GPU_PYTHON)' >&2; }

@@ -40,8 +40,8 @@ def load_lock(path: StrPath, *, locks_dir: StrPath | None = None) -> Lock:
 
 
 def check(path: StrPath, *, locks_dir: StrPath | None = None) -> tuple[Finding, ...]:
-    """Say why a lock, the files beside it or the recipes made from it aren't fresh, as `envspec check` does; empty when
-    they are, whatever it warns of. Asks no network. Raises SpecError and what else keeps it from judging.
+    """List the stale parts of a lock, the files beside it and its recipes, as `envspec check` does; empty when all are
+    fresh, whatever it warns of. Asks no network. Raises SpecError and what else keeps it from judging.
     """
     from envspec.app.check import states_of
 

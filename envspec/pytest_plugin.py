@@ -78,7 +78,7 @@ def cases(paths: Iterable[Path], runners: Sequence[str | None] = (None,)) -> tup
 
 
 def skip_reason(case: SmokeTarget, words: Sequence[str] = ()) -> str | None:
-    """Say why this machine can't run a case with these options of `envspec smoke`; None when it can."""
+    """Return the reason why this machine can't run a case with these options of `envspec smoke`; None when it can."""
     from envspec.app import inputs
     from envspec.app.this_machine import this_machine
     from envspec.base.programs import find_program
@@ -195,7 +195,9 @@ class SpecTarget(pytest.Item):
         self.user_properties.append(("headline", run.headline))
         self.add_report_section("call", "smoke", "\n".join(lines(Results((run,)))))
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> object:  # type: ignore[override]
+    def repr_failure(  # type: ignore[override]
+        self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None
+    ) -> object:
         if isinstance(excinfo.value, Unproved | EnvspecError):
             return str(excinfo.value)
         return super().repr_failure(excinfo)

@@ -59,8 +59,8 @@ def test_the_numbers_of_forged_and_honest_locks(monkeypatch: pytest.MonkeyPatch)
     import test_real_pairs
 
     try:
-        table = {_NAMED.search(row[3])[2]: row for row in rows(_PAGES["docs/security.md"], "locks")}  # type: ignore[index]
-        tried = {name: int(row[1]) for name, row in table.items()}
+        table = rows(_PAGES["docs/security.md"], "locks")
+        tried = {_NAMED.search(row[3])[2]: int(row[1]) for row in table}  # type: ignore[index]
         assert tried == {
             "test_judged": len(forging.forgeries("check")),
             "test_check_takes_it_and_verify_refuses": len(forging.forgeries("verify")),

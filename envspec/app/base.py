@@ -35,7 +35,7 @@ _BASES = "a base is an image's name, an OCI layout's folder or FILE.tar, a FILE.
 
 
 def inventories_of(spec: Spec, *, offline: bool) -> Mapping[str, Inventory]:
-    """Read what the base of a spec has, by platform. Raises as `read_base`."""
+    """Read the contents of a spec's base, by platform. Raises as `read_base`."""
     assert spec.base is not None, "asked of specs that have one"
     kind, place = spec.base.kind, spec.base.place
     path = os.path.join(os.path.dirname(spec.path), place) if kind == "sif" else place
@@ -81,8 +81,8 @@ _DECIDING = ("python", "executable", "folders", "packages")
 
 
 def read_base(base: str, platform: str, kind: str | None = None, *, offline: bool = False) -> Inventory:
-    """Read what a base has: an image of a registry, an OCI layout's folder or tar, a SIF, or the folder of a system or
-    of an environment, as `kind` says ("image", "sif", "prefix", "module"), or the path. None of its code is run, but
+    """Read a base's contents: an image of a registry, an OCI layout's folder or tar, a SIF, or the folder of a system
+    or of an environment, as `kind` says ("image", "sif", "prefix", "module"), or the path. None of its code is run, but
     for modules' own files by `module load`. Raises InputError, IndexFailure, ToolError, StorageError."""
     path = Path(base)
     with observer().progress(f"reading {base}") as progress:
@@ -117,7 +117,7 @@ _USR = Path("/usr")
 
 
 def _read_module(names: str, platform: str) -> Inventory:
-    """Read what modules bring: the Python that PATH leads to with its prefix, and the folders that they name."""
+    """Read the contents of modules: the Python that PATH leads to with its prefix, and the folders that they name."""
     loaded = load_modules(names, os.environ)
     python = shutil.which("python3", path=loaded["PATH"])
     if python is None:

@@ -56,7 +56,7 @@ def count_inodes(folder: Path) -> int:
 
 
 def _look(settings: Settings) -> CacheContents:
-    """Find what is in the cache. Raises InputError for one that others may write to, StorageError."""
+    """Survey the cache. Raises InputError for one that others may write to, StorageError."""
     refuse_shared_cache(settings.cache_dir)
     return _read(settings.cache_dir, "ENVSPEC_CACHE_DIR", survey) or CacheContents()
 

@@ -15,8 +15,8 @@ from envspec.review.audit.store import Stored, text_of
 
 
 def facts_text(target: LockedTarget) -> str:
-    """Give what the policy's rules had to know of a target: dates of publication, and OSV's answers with their day.
-    Empty where no rule needs any."""
+    """Give the facts about a target that the policy's rules used: dates of publication, and OSV's answers with their
+    day. Empty where no rule needs any."""
     policy, facts = site_policy(), Stored()
     if policy is not None and policy.minimum_age is not None:
         facts = undated_dates(target)

@@ -168,7 +168,7 @@ def _against_git(spec: Spec, revision: str, locks_dir: Path | None) -> tuple[Sid
 
 
 def _spec_changes(spec: Spec, revision: str, old: Lock, new: Lock) -> tuple[tuple[Fact, ...], Mapping[str, str]]:
-    """List what changed in the spec and isn't in its locks, and give the addresses that came with it, by name."""
+    """List the spec's changes that aren't in its locks, and give the addresses that came with it, by name."""
     path = Path(spec.path)
     try:
         before_text = text_at(path, revision)

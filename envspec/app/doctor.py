@@ -115,7 +115,8 @@ def judge_spec(
 
 
 def _judging(spec: Spec, lock: Lock | None, relock: str) -> Callable[[Spec, Target], Verdict]:
-    """Give what judges targets: on a base by its inventory, which is beside the lock. Raises InputError without it."""
+    """Give the function that judges targets: on a base by its inventory, which is beside the lock. Raises InputError
+    without it."""
     if spec.base is None:
         return judge
     from envspec.resolve.workflow.base import judge_on_base
@@ -128,7 +129,7 @@ def _judging(spec: Spec, lock: Lock | None, relock: str) -> Callable[[Spec, Targ
 
 
 def _with_pins(judge: Callable[[Spec, Target], Verdict], file: LockFile | None) -> Callable[[Spec, Target], Verdict]:
-    """Give what judges targets and, where nothing stands against one, what a lock pins for it on the same GPUs."""
+    """Give the function that judges targets and, for those without an error, a lock's pins on the same GPUs."""
     if file is None:
         return judge
     from envspec.lock.pinned import judge_by_gpus
@@ -144,7 +145,7 @@ def _with_pins(judge: Callable[[Spec, Target], Verdict], file: LockFile | None) 
 
 
 def _of_lock(spec: Spec, lock: Lock, relock: str) -> Iterator[Finding]:
-    """Find what can't be right in a lock, and as warnings what today's facts give otherwise."""
+    """Find the flaws of a lock, and as warnings its differences from today's facts."""
     from envspec.lock.inputs import spec_case
     from envspec.lock.judge import flaws_of
 
@@ -164,7 +165,7 @@ def _with(verdict: Feasibility, of_lock: Sequence[Finding]) -> Feasibility:
 
 
 def _forbidden(spec: Spec, file: LockFile | None) -> tuple[Finding, ...]:
-    """Find what the site's policy forbids of a spec and its lock. Raises PolicyError, ToolError."""
+    """Find a spec's and its lock's breaches of the site's policy. Raises PolicyError, ToolError."""
     policy = site_policy()
     if policy is None:
         return ()
@@ -178,7 +179,7 @@ def _forbidden(spec: Spec, file: LockFile | None) -> tuple[Finding, ...]:
 
 
 def _configuration() -> tuple[Result, ...]:
-    """Give what is configured, each value with the file that says it; empty where nothing is."""
+    """Give the configuration, each value with its file; empty without one."""
     from envspec.configuration.settings import configured_values
 
     try:
@@ -193,7 +194,7 @@ def _configuration() -> tuple[Result, ...]:
 
 
 def _policy() -> tuple[Result, ...]:
-    """Give what the policy demands, and whom to ask; empty where the site has none."""
+    """Give the policy's demands, and the person to ask; empty where the site has none."""
     from envspec.review.policy import judge, schema
 
     try:

@@ -144,8 +144,8 @@ def _make(folder: Path) -> None:
 def standings_of(
     spec: str, lock: Lock, targets: Sequence[LockedTarget], folder: Path | None = None
 ) -> tuple[Standing, ...]:
-    """Return how far each target is proved: by the records in a folder, else by those beside the spec. Records that
-    prove nothing are reported. Raises InputError, StorageError."""
+    """Return each target's rung of proof: by the records in a folder, else by those beside the spec. Records that prove
+    nothing are reported. Raises InputError, StorageError."""
     if folder is None:
         folder = project_root(spec) / FOLDER
     proved = standings(lock, targets, read_records(folder) if folder.is_dir() else ())

@@ -137,8 +137,8 @@ class Branch(Struct, frozen=True):
 def trees(
     path: str, targets: Sequence[str], package: str | None, depth: int | None, locks_dir: Path | None, *, inverse: bool
 ) -> Grouped[tuple[Branch, ...]]:
-    """Find which package requires which, from the spec or from one package, so many levels deep; `inverse` finds who
-    requires it.
+    """Find the requirements between packages, from the spec or from one package, so many levels deep; `inverse` finds
+    the packages that require it.
 
     Raises as `look_at_lock`, InputError for an unknown target, AnswerNo where none has the package.
     """

@@ -33,7 +33,7 @@ class _Brought(Struct, frozen=True):
 
 
 def of_imports(spec: Spec, lock: Lock) -> tuple[Finding, ...]:
-    """Find what the sources of a spec's project, or of the repository around it, import and no package of a target
+    """Find the imports in the sources of a spec's project, or of the repository around it, that no package of a target
     brings: an error for modules that code imports as it is imported itself, else a note.
 
     Wheels are known by the RECORDs that `lock` kept on this machine, others by their names. Nothing is fetched.

@@ -307,7 +307,7 @@ def _warn_if_stale(case: SpecCase, lock: Lock) -> None:
 
 
 def _changes(case: SpecCase, lock: Lock) -> tuple[Finding, ...]:
-    """Give what of the spec changed since it was locked."""
+    """Give the changes of the spec since its lock."""
     if case.is_of(lock):
         return ()
     # the many reasons that there are take as long to load as the answer takes

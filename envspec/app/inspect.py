@@ -12,7 +12,7 @@ from envspec.app.gpu_names import unknown_gpu
 from envspec.app.inputs import read_spec
 from envspec.app.observer import observer, warn
 from envspec.base.errors import AnswerNo, InputError
-from envspec.base.texts import printable
+from envspec.base.texts import few, printable
 from envspec.binaries.inspect import inspect
 from envspec.binaries.library import Inspection, QueriedGpu, report, without_code_for
 from envspec.facts.compute_capability import Architecture, parse, read_capability
@@ -21,9 +21,6 @@ from envspec.spec.targets import refuse_unknown_targets
 
 _ENVIRONMENT = ("pyvenv.cfg", "conda-meta", "*.dist-info", "lib/python*/site-packages", "Lib/site-packages")
 """The facts of an environment without libraries."""
-
-_NAMED = 3
-"""The number of libraries that an error names before it counts the rest."""
 
 
 class Inspected(Struct, frozen=True):
@@ -37,10 +34,14 @@ class Inspected(Struct, frozen=True):
 
     def refuse_lacking(self) -> None:
         """Raise AnswerNo where a library has no code for one of the GPUs."""
-        lacking = [(gpu, paths) for gpu in self.gpus if (paths := without_code_for(self.inspection, gpu))]
+        lacking = [
+            f"no code for {gpu} in {few([*map(printable, paths)], 3)}"
+            for gpu in self.gpus
+            if (paths := without_code_for(self.inspection, gpu))
+        ]
         if lacking:
             hint = "look for a build that lists the GPU's architecture, or PTX of an earlier one"
-            raise AnswerNo("; ".join(f"no code for {gpu} in {_first(paths)}" for gpu, paths in lacking), hint=hint)
+            raise AnswerNo("; ".join(lacking), hint=hint)
 
 
 def inspect_code(path: Path, gpus: Iterable[str], spec_path: str | None, targets: Sequence[str]) -> Inspected:
@@ -85,9 +86,3 @@ def _gpus(name: str) -> Iterator[QueriedGpu]:
     if not capabilities:
         raise unknown_gpu(name)
     yield from (QueriedGpu(name, architecture) for architecture in capabilities.values())
-
-
-def _first(paths: Sequence[str]) -> str:
-    """Name the first paths and count the rest: the output has them all."""
-    more = len(paths) - _NAMED
-    return ", ".join(map(printable, paths[:_NAMED])) + (f" and {more:,} more" if more > 0 else "")

@@ -212,7 +212,7 @@ def compile_kernels(request: LinkRequest) -> tuple[Spec, list[Compiled]]:
 
 
 def document(result: LinkedTarget | Compiled) -> dict[str, Any]:
-    """Give what was proved of a target for JSON."""
+    """Give a target's proof for JSON."""
     if not isinstance(result, LinkedTarget):
         head = {"name": result.target, "ok": result.ok, "packages": [], "unread": [], "findings": []}
         return {**head, "compiled": list(map(_row, result.compilations)), "absent": result.absent}

@@ -20,7 +20,7 @@ from envspec.base.plain_files import read_plain
 from envspec.base.storage import storage_error
 from envspec.base.threads import run_async
 from envspec.install.interpreter import MIRROR as PYTHON
-from envspec.lock.conda_files import artifact_of, channel_of
+from envspec.lock.conda_files import artifact_of, channel_of, file_key
 from envspec.lock.model import LockedTarget, Pin
 from envspec.net.file_store import sha256_of
 from envspec.net.simple_page import Links
@@ -47,11 +47,11 @@ def fill_mirror(paths: Sequence[str], targets: Sequence[str], locks_dir: Path | 
         paths_of_files, times = collect_conda_too(spec, target, pins), _dates_of(spec, target, pins)
         for pin in pins:
             place = _place_of(pin, spec)
-            required[place] = (paths_of_files[pin.index, artifact_of(pin).file], artifact_of(pin).sha256)
+            required[place] = (paths_of_files[file_key(pin)], artifact_of(pin).sha256)
             if pin.kind == "conda":
                 channels.add(channel_of(pin)[0])
                 continue
-            link = _link(place.name, artifact_of(pin).sha256, times.get((pin.index, artifact_of(pin).file)))
+            link = _link(place.name, artifact_of(pin).sha256, times.get(file_key(pin)))
             for url in spec.flat_pages.get(pin.index, (PAGE,)):
                 pages.setdefault(place.with_name(url.rstrip("/").rpartition("/")[2]), {})[place.name] = link
         if left := sorted({pin.name for pin in target.fetched if pin.url is not None or pin.git is not None}):

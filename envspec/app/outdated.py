@@ -130,8 +130,8 @@ def _bound_lock(spec: Spec, lock: Lock) -> Lock:
 
 
 def find_holds(spec: Spec, lock: Lock, names: Iterable[str], *, offline: bool) -> tuple[tuple[str, ...], list[Finding]]:
-    """Find what holds packages that an upgrade left as they are, with the newest release and what lets it through.
-    Gives the names of those that have a newer one."""
+    """Find the bounds on packages that an upgrade left as they are, with the newest release and the edit that admits
+    it. Gives the names of those that have a newer one."""
     report: list[Finding] = []
     bounded = with_moments_of_now(spec, datetime.now(timezone.utc))
     of_now = _bound_lock(bounded, lock)

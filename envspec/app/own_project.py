@@ -17,7 +17,7 @@ from envspec.install.build import BuildRules, BuiltWheels, WheelBuilder
 from envspec.install.collect import refuse_git
 from envspec.install.host import refuse_unfit, this_host
 from envspec.install.project import build_for_bundle
-from envspec.lock.conda_files import artifact_of
+from envspec.lock.conda_files import file_key
 from envspec.lock.model import LockedTarget, Pin, SoundLock
 from envspec.packages.version_numbers import numbers_in
 from envspec.prove.link.store import MACHINES, read_wheel
@@ -87,7 +87,7 @@ def built_sources(
     files = builder.collect(lacking)
     for pin in rules.in_order(lacking):
         say(f"building {pin.name} {pin.version}")
-        built[pin.name] = (builder.wheel(pin, files[pin.index, artifact_of(pin).file]), keys[pin.name])
+        built[pin.name] = (builder.wheel(pin, files[file_key(pin)]), keys[pin.name])
     return built
 
 

@@ -69,7 +69,7 @@ def report(
 def _review(
     spec: Spec, lock: Lock, chosen: Sequence[LockedTarget], revision: str | None, locks_dir: Path | None
 ) -> Review | str:
-    """Give what changed since the revision, or why nothing could be compared: no error without --from."""
+    """Give the changes since the revision, or the reason why there is no comparison: no error without --from."""
     at = revision or "HEAD"
     try:
         old = inputs.lock_at(at, spec, locks_dir)

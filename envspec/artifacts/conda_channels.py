@@ -164,7 +164,7 @@ class Channels(Struct, frozen=True):
 
     @property
     def secret(self) -> bool:
-        """Whether an address still has a secret: then only its user may read a cache named after it."""
+        """Return whether an address still has a secret: then only its user may read a cache named after it."""
         return any(has_credentials(channel.address) for channel in self.addresses)
 
 

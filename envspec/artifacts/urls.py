@@ -26,8 +26,8 @@ _WORKERS = 16
 _HEADERS = {"Accept": "application/vnd.pypi.simple.v1+json, text/html;q=0.5", "Accept-Encoding": "gzip"}
 _NAMES_ITS_SOURCE = ("git", "url")
 _MIRROR_HINT = (
-    'name a mirror of it in envspec\'s configuration (~/.config/envspec/config.toml):\n  [mirrors]\n  pytorch = "https://…"'
-    "    # the folder that holds cu126/, cpu/, …"
+    "name a mirror of it in envspec's configuration (~/.config/envspec/config.toml):\n  [mirrors]"
+    '\n  pytorch = "https://…"    # the folder that holds cu126/, cpu/, …'
 )
 
 

@@ -355,14 +355,14 @@ class WheelInspector(Struct, frozen=True):
         return {pin: fresh[pin] if says is None else says for pin, says in known.items()}
 
     def _key(self, pin: Pin) -> Key | None:
-        """Give what the answers of a pin's file are kept under."""
+        """Give the key of the stored answers of a pin's file."""
         if self.archives and pin.kind == "conda" and pin.artifact:
             return pin.artifact.file, pin.artifact.sha256, self.archives.address(pin)
         file = self.places.file(pin)
         return (file.file, str(file.sha256), self.places.origin(pin)) if file else None
 
     def _obstacle(self, pin: Pin) -> str:
-        """Say why a conda package isn't asked whose answer isn't known."""
+        """Return the reason not to read a conda package whose answer isn't known."""
         why = self.archives.obstacle(pin) if self.archives and pin.kind == "conda" else ""
         return why if why and self._recall(pin, frozenset({"paths"})) is None else ""
 

@@ -42,7 +42,8 @@ def read_entry(path: Path) -> bytes:
 
 
 def read_value(path: Path, kind: type[_Value]) -> _Value | None:
-    """Read what `keep_value` kept; None where there is nothing, and where the entry is damaged or of another type."""
+    """Read a value that `keep_value` kept; None where there is nothing, and where the entry is damaged or of another
+    type."""
     try:
         return decode(read_entry(path), kind)
     except (OSError, ValueError):

@@ -57,8 +57,9 @@ def find_program(name: str, env: Mapping[str, str]) -> str | None:
 
 
 _PLACES = re.compile(
-    "(UV|ENVSPEC)_[A-Z_]+_DIR|[A-Z_]+_(CACHE_?DIR|CERT_DIR|(CONFIG|AUTH|CERT)_FILE|CA_BUNDLE|HOME)|TMPDIR|ENVSPEC_CONFIG"
-    "|CONDARC|NETRC|DOCKER_CONFIG|PIP_CERT|GIT_(CONFIG_(GLOBAL|SYSTEM)|SSL_(CAINFO|CAPATH|CERT|KEY))|SSH_AUTH_SOCK"
+    "(UV|ENVSPEC)_[A-Z_]+_DIR|[A-Z_]+_(CACHE_?DIR|CERT_DIR|(CONFIG|AUTH|CERT)_FILE|CA_BUNDLE|HOME)|TMPDIR"
+    "|ENVSPEC_CONFIG|CONDARC|NETRC|DOCKER_CONFIG|PIP_CERT|GIT_(CONFIG_(GLOBAL|SYSTEM)|SSL_(CAINFO|CAPATH|CERT|KEY))"
+    "|SSH_AUTH_SOCK"
 )
 """The variables that name a program's file or folder: relative, it's below the user's working folder, in which no
 program starts."""

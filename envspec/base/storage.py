@@ -88,8 +88,8 @@ _SHORTAGE_WORDS = re.compile(
     r"|failed to map segment|failed to spawn thread|ThreadPoolBuild|can't spawn worker thread|can't start new thread"
     r"|BlockingIOError: \[Errno 11\]|SystemError: .* without (?:setting an exception|exception set)"
 )
-"""What the C library's loader, Rust's allocator, uv and Python say, and Python that has no memory for a MemoryError.
-Under a limit on memory a thread gets no stack, so what is said of threads may be a matter of memory."""
+"""Words of the C library's loader, Rust's allocator, uv and Python, and of Python that has no memory for a MemoryError.
+Under a limit on memory a thread gets no stack, so a message about threads may be a matter of memory."""
 
 
 def shortage(program: str, output: str) -> ToolError | None:

@@ -20,7 +20,7 @@ _CUDA_IN = {
 """Members that torch, onnxruntime and tensorflow write as they are built, and how each writes its CUDA."""
 
 _DEEPSPEED = r"deepspeed/git_version_info_installed\.py"
-"""What deepspeed writes as its operators are compiled ahead."""
+"""The text that deepspeed writes as its operators are compiled ahead."""
 
 _GRAPHBOLT = r".*/libgraphbolt_pytorch_(\d{1,3}\.\d{1,3}\.\d{1,3})\.so"
 

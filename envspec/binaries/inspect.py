@@ -93,7 +93,7 @@ def _wheel(path: Path, file: IO[bytes], progress: Progress) -> Inspection:
 
 
 def _variant(archive: zipfile.ZipFile) -> tuple[Mapping[str, tuple[str, ...]], tuple[str, ...]]:
-    """Read what a wheel says of its variant (PEP 825), and why that can't be read."""
+    """Read a wheel's statement of its variant (PEP 825), and the reason if that can't be read."""
     try:
         read = of_wheel(archive)
     except InvalidVariants as error:

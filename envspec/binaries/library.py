@@ -25,18 +25,20 @@ _PROFILING = re.compile(
 
 _NAMED = (b"libcu", b"libn")
 _NAME = re.compile(
-    rb"lib(?P<stem>(?P<cuda>cudart|cublas)(?:Lt)?|cudnn|nccl|nvinfer)(?P<hash>[.-][0-9a-f]{8})?\.so\.(?P<major>[1-9]\d?)(?:\.\d+)*\0"
+    rb"lib(?P<stem>(?P<cuda>cudart|cublas)(?:Lt)?|cudnn|nccl|nvinfer)"
+    rb"(?P<hash>[.-][0-9a-f]{8})?\.so\.(?P<major>[1-9]\d?)(?:\.\d+)*\0"
 )
 """CUDA's runtime and cuBLAS are numbered as CUDA is. What auditwheel put beside a library has a hash in its name."""
 
 _PLACE = re.compile(r"(?:/|_|-)cu(?:da)?(\d\d)x?(?=[-/])")
-"""What NVIDIA's own libraries show of their CUDA: `nvidia/cu13/lib/…`, `nvidia_cudnn_cu12-9.26.0.51-…`."""
+"""CUDA in the paths of NVIDIA's own libraries: `nvidia/cu13/lib/…`, `nvidia_cudnn_cu12-9.26.0.51-…`."""
 
 
 _NVIDIAS_LIBRARIES = re.compile(
-    r"lib(?:cuda|cudart|cudadevrt|cublas(?:Lt)?|cudnn(?:_[a-z_]+)?|cufftw?|cufile(?:_rdma)?|cupti|curand|cusolver(?:Mg)?"
-    r"|cusparse(?:Lt)?|nccl|npp[a-z]+|nvblas|nvfatbin|nvinfer(?:_[a-z_]+)?|nvjpeg|nvJitLink|nvonnxparser|nvperf_[a-z]+"
-    r"|nvptxcompiler|nvrtc(?:-builtins)?|nvshmem(?:_[a-z0-9_]+)?|nvToolsExt|nvvm)(?:[-.]|_static)[^/]*"
+    r"lib(?:cuda|cudart|cudadevrt|cublas(?:Lt)?|cudnn(?:_[a-z_]+)?|cufftw?|cufile(?:_rdma)?|cupti|curand"
+    r"|cusolver(?:Mg)?|cusparse(?:Lt)?|nccl|npp[a-z]+|nvblas|nvfatbin|nvinfer(?:_[a-z_]+)?|nvjpeg|nvJitLink"
+    r"|nvonnxparser|nvperf_[a-z]+|nvptxcompiler|nvrtc(?:-builtins)?|nvshmem(?:_[a-z0-9_]+)?|nvToolsExt|nvvm)"
+    r"(?:[-.]|_static)[^/]*"
 )
 
 

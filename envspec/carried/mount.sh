@@ -1,12 +1,12 @@
 #!/bin/bash
 # Runs a program in the environment that one file holds, a squashfs by `envspec image` or `envspec install --squashfs`:
 #   bash envspec-mount [--at DIR] FILE [PROGRAM [ARGUMENT...]]
-# PROGRAM may be `smoke`, the training check; without one, a shell. squashfuse mounts FILE for it, read-only, in a folder
-# of this machine that nobody else can enter. Where there is no squashfuse or no /dev/fuse, unsquashfs unpacks it there.
+# PROGRAM may be `smoke`, the training check; without one, a shell. squashfuse mounts FILE for it, read-only, in a
+# folder of this machine that only its user can enter. Without squashfuse or /dev/fuse, unsquashfs unpacks it there.
 # --at DIR is the place for a file with conda packages, which work at one path alone.
 #
-# Runs in one job share a mount, runs of one user what is unpacked. The last one to end takes it away. One that was killed
-# leaves that to a watcher, and where this is killed too (a batch system kills all of a job) to the next run here.
+# Runs in one job share a mount, runs of one user what is unpacked. The last one to end takes it away. One that was
+# killed leaves that to a watcher, and where this is killed too (a batch system kills all of a job) to the next run.
 # ENVSPEC_MOUNTS: the folder of mounts; else one below TMPDIR or /tmp. It should be on the machine's own disk.
 # shellcheck disable=SC2317 # traps and the watcher call functions
 set -euo pipefail
@@ -137,8 +137,10 @@ for way in mounted unpacked none; do
     mounted) [[ -n $squashfuse && -n $fuse && -r /dev/fuse && -w /dev/fuse ]] || continue ;;
     unpacked) command -v unsquashfs >/dev/null || continue ;;
     none)
-        fail "$file can't be mounted or unpacked here: ${said:-there is neither squashfuse with /dev/fuse, nor unsquashfs}" \
-            "install squashfuse or squashfs-tools, or run it in an image: apptainer exec --bind $file:/opt/env:image-src=/ IMAGE.sif sh /opt/env/etc/envspec/entrypoint.sh PROGRAM"
+        run="apptainer exec --bind $file:/opt/env:image-src=/ IMAGE.sif sh /opt/env/etc/envspec/entrypoint.sh PROGRAM"
+        : "${said:=there is neither squashfuse with /dev/fuse, nor unsquashfs}"
+        fail "$file can't be mounted or unpacked here: $said" \
+            "install squashfuse or squashfs-tools, or run it in an image: $run"
         ;;
     esac
     name=$key
@@ -182,8 +184,8 @@ for name in HUP TERM USR1 USR2; do
     # shellcheck disable=SC2064 # of this program
     trap "kill -s $name $program 2>/dev/null || :" $name
 done
-# The terminal's Ctrl-C goes to the program too. It isn't heeded here: bash 5.2 loses the status of a child that ends while
-# a trap cuts the wait for it short.
+# The terminal's Ctrl-C goes to the program too. It isn't heeded here: bash 5.2 loses the status of a child that ends
+# while a trap cuts the wait for it short.
 trap '' INT QUIT
 # A signal cuts a wait short.
 status=0

@@ -90,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def the_check() -> Any:
-    """What the check asks of collectives on one machine: its folder lies beside this file."""
+    """Import the check of collectives on one machine: its folder lies beside this file."""
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check")
     if folder not in sys.path:
         sys.path.insert(0, folder)

@@ -58,7 +58,7 @@ FINE = Verdict(False, "")
 
 
 def judge(target: dict[str, Any], machine: Machine) -> Verdict:
-    """What there is to say of a machine for a target."""
+    """Judge a machine for a target."""
     cuda = target.get("cuda")
     if not cuda:
         return FINE

@@ -16,7 +16,7 @@ from envspec.app.fill import fill as fill_shared_folders
 from envspec.app.mirror import fill_mirror
 from envspec.base.errors import InputError
 from envspec.base.reader.document import key_path
-from envspec.base.texts import byte_size, bytes_of, nearest, plural, printable
+from envspec.base.texts import byte_size, bytes_of, few, nearest, plural, printable
 from envspec.cli import options
 from envspec.cli.console import out, say, wants_json
 from envspec.cli.table import align
@@ -146,7 +146,7 @@ def fill(specs: tuple[str, ...], targets: tuple[str, ...], locks_dir: Path | Non
 
 
 def _tell(view: CacheView) -> int:
-    """Print what was removed. Return the exit code."""
+    """Print the removed entries. Return the exit code."""
     assert view.removed is not None
     if wants_json():
         _print(view)
@@ -173,9 +173,7 @@ def _print(view: CacheView, more: Mapping[str, object] = _NOTHING) -> int:
 
 def _tell_foreign(view: CacheView) -> None:
     if foreign := view.contents.foreign:
-        more = f" and {len(foreign) - 5} more" if len(foreign) > 5 else ""
-        names = ", ".join(printable(name) for name in foreign[:5])
-        say(f"note: not envspec's, and left alone: {names}{more}", style="cyan")
+        say(f"note: not envspec's, and left alone: {few([*map(printable, foreign)], 5)}", style="cyan")
 
 
 def _age(text: str | None) -> float | None:

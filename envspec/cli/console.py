@@ -401,7 +401,7 @@ _STEPS = 8
 
 
 def print_failure(failure: Failure) -> Failure:
-    """Print what made a command fail: the findings up to it, and each error with its hint. Gives it back."""
+    """Print the reasons for a command's failure: the findings up to it, and each error with its hint. Gives it back."""
     print_diagnostics(failure.findings)
     for error in failure.errors:
         say(f"error: {_first_and_last(str(error))}", style="red", always=True)

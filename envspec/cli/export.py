@@ -150,7 +150,7 @@ def _place(spec: Spec, folder: Path, locks_dir: Path | None) -> str:
 def _earlier_files(
     plan: SpecPlan, output: str, folder: str, targets: Container[str], made: Mapping[str, str]
 ) -> Superseded:
-    """Find what becomes of earlier exports' files in a spec's folder below the named one."""
+    """Find earlier exports' superseded files in a spec's folder below the named one."""
 
     return earlier_files(plan, Path(output, folder), targets, made).below(folder)
 

@@ -50,7 +50,7 @@ def refuse_dry_edit(request: LockRequest) -> LockRequest:
 
 
 def show_edit(command: str, done: Edited) -> None:
-    """Print what an edit of a spec changed, in it and in its lock."""
+    """Print the changes by an edit of a spec, in it and in its lock."""
     if not wants_json():
         for text in done.edits or ("asks for that already",):
             out(f"{done.path}: {text}")
@@ -106,6 +106,6 @@ def lock_document(done: Locked) -> dict[str, object]:
 
 
 def print_lock_json(documents: Sequence[dict[str, object]]) -> None:
-    """Print what `lock --json` prints of its specs, where that is asked for."""
+    """Print the specs as `lock --json` does, on demand."""
     if wants_json():
         options.print_json("lock", {"specs": documents, "facts": edition_document()})

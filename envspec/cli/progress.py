@@ -120,8 +120,8 @@ class OnTerminal(Progress):
         if self._task is None:
             self.phase(self._text, self._total)
         counted = "" if done is None or self._total is None else f" {done}/{self._total}"
-        text = f"{self._text}{counted}{': ' if detail else ''}{printable(detail)}"
-        self._bars.update(self._task, description=text[:100], completed=done, total=self._total)  # type: ignore[arg-type]
+        text = f"{self._text}{counted}{': ' if detail else ''}{printable(detail)}"[:100]
+        self._bars.update(self._task, description=text, completed=done, total=self._total)  # type: ignore[arg-type]
 
     def count(self, done: int, total: int) -> None:
         self._total = total

@@ -57,7 +57,7 @@ def command(path: str, key: Path | None, locks_dir: Path | None) -> int:
 
 
 def show_signer(path: str, locks_dir: Path | None, allowed: Path | None, revoked: Path | None) -> int:
-    """Print who signed a lock or a report, or why that can't be said: the exit code is 0 or 1."""
+    """Print a lock's or a report's signer, or the reason why there is none to name: the exit code is 0 or 1."""
     from envspec.app.sign import signer_of_lock, signer_of_report
 
     is_report = path.endswith(".json")

@@ -73,8 +73,10 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @click.option("--timeout", type=click.IntRange(1), metavar="SECONDS", help="The time limit of one check.")
 @click.option("--references", type=_FILE, help="The site's references for figures, a TOML file.")
-@click.option("--output", "-o", type=options.Folder(), metavar="DIR", help="The folder for reports and logs [default: a new folder in envspec's cache]; for slurm, all nodes share it.")  # fmt: skip  # noqa: E501
-@click.option("--near", is_flag=True, help="Also run targets for other GPUs whose code runs on this machine (sm_80 on an RTX 3090); this doesn't prove those targets.")  # fmt: skip  # noqa: E501
+@click.option("--output", "-o", type=options.Folder(), metavar="DIR", help="The folder for reports and logs [default: "
+              "a new folder in envspec's cache]; for slurm, all nodes share it.")  # fmt: skip
+@click.option("--near", is_flag=True, help="Also run targets for other GPUs whose code runs on this machine (sm_80 on "
+              "an RTX 3090); this doesn't prove those targets.")  # fmt: skip
 @options.evidence
 @click.option("--junit", type=_FILE, help="Write JUnit XML as well.")
 @click.option("--html", type=_FILE, help="Write one self-contained page as well.")
@@ -90,19 +92,26 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     type=click.Path(path_type=Path, exists=True),
     help="apptainer: use this image, and build none.",
 )
-@click.option("--partition", "partitions", multiple=True, metavar="NAME[=TARGET,…]", help="slurm: the partition for these targets (patterns); may be repeated.")  # fmt: skip  # noqa: E501
-@click.option("--nodes", type=click.IntRange(1), default=1, show_default=True, help="slurm: nodes of a job; two or more also train together.")  # fmt: skip  # noqa: E501
-@click.option("--inner", type=click.Choice(("local", "apptainer")), help="slurm: the runner on the nodes [default: local; apptainer with --sif].")  # fmt: skip  # noqa: E501
+@click.option("--partition", "partitions", multiple=True, metavar="NAME[=TARGET,…]", help="slurm: the partition for "
+              "these targets (patterns); may be repeated.")  # fmt: skip
+@click.option("--nodes", type=click.IntRange(1), default=1, show_default=True, help="slurm: nodes of a job; two or "
+              "more also train together.")  # fmt: skip
+@click.option("--inner", type=click.Choice(("local", "apptainer")), help="slurm: the runner on the nodes [default: "
+              "local; apptainer with --sif].")  # fmt: skip
 @click.option("--account", help="slurm: passed on to sbatch.")
 @click.option("--time", metavar="TIME", help="slurm: a job's time limit, in sbatch's form.")
 @click.option("--gres", help="slurm: passed on to sbatch.")
 @click.option("--gpus-per-node", help="slurm: passed on to sbatch.")
-@click.option("--cpus-per-task", "cpus", type=click.IntRange(1), help="slurm: CPUs of a node [default: 8 for jobs with GPUs, else the site's].")  # fmt: skip  # noqa: E501
-@click.option("--mem", "memory", metavar="SIZE", help="slurm: memory of a node, in sbatch's form [default: the site's].")  # fmt: skip  # noqa: E501
-@click.option("--sbatch-arg", "more", multiple=True, metavar="ARG", help="slurm: another argument for sbatch, unchanged; may be repeated.")  # fmt: skip  # noqa: E501
+@click.option("--cpus-per-task", "cpus", type=click.IntRange(1), help="slurm: CPUs of a node [default: 8 for jobs "
+              "with GPUs, else the site's].")  # fmt: skip
+@click.option("--mem", "memory", metavar="SIZE", help="slurm: memory of a node, in sbatch's form [default: the "
+              "site's].")  # fmt: skip
+@click.option("--sbatch-arg", "more", multiple=True, metavar="ARG", help="slurm: another argument for sbatch, "
+              "unchanged; may be repeated.")  # fmt: skip
 @click.option("--no-wait", is_flag=True, help="slurm: submit, and don't wait.")
 @click.option("--attach", metavar="JOB|DIR", help="slurm: wait for submitted jobs, and report.")
-@click.option("--compare", nargs=2, type=click.Path(path_type=Path, exists=True), metavar="A B", help="Compare two reports, or folders with one each, and run nothing.")  # fmt: skip  # noqa: E501
+@click.option("--compare", nargs=2, type=click.Path(path_type=Path, exists=True), metavar="A B", help="Compare two "
+              "reports, or folders with one each, and run nothing.")  # fmt: skip
 @options.locks_dir
 @options.as_json
 def command(**given: Any) -> int:

@@ -282,7 +282,7 @@ def _refuse_final(layer: Document, site: Document, final: Mapping[str, Place]) -
 
 
 def load_site_config() -> UserConfig:
-    """Read what the site's file alone says. Raises InputError as `load_user_config`."""
+    """Read the site's file alone. Raises InputError as `load_user_config`."""
     return load_user_config({}, os.devnull)
 
 

@@ -42,7 +42,7 @@ def note_of_lack(spec: Spec, target: LockedTarget, what: str) -> str | None:
 
 
 def borrow(cuda: str, image: ImageReference) -> Borrowed:
-    """Give what an image takes from NVIDIA's base image of a CUDA version."""
+    """Give the files that an image takes from NVIDIA's base image of a CUDA version."""
     return Borrowed(NAME, image, ((f"/usr/local/cuda-{cuda}/compat", FOLDER),))
 
 

@@ -108,7 +108,7 @@ def index_argument(index: str) -> str:
 
 
 def uv_mounts(steps: Sequence[PipStep]) -> list[str]:
-    """List what runs of uv see of steps: the wheels of variants, indexes that are folders, and logins."""
+    """List the parts of steps that runs of uv see: the wheels of variants, indexes that are folders, and logins."""
     given = [f"--mount=type=bind,from={WHEELS},target={_WHEELS_AT}"] if any(entry.variants for entry in steps) else []
     local = sorted({step.index for step in steps if step.index and step.local})
     given += [f"--mount=type=bind,from=index-{index},target={_INDEX_AT}{index}" for index in local]

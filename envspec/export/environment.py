@@ -161,7 +161,7 @@ def project_of(spec: Spec, target: LockedTarget) -> Project | None:
 
 
 def build_names(project: Project | None) -> frozenset[str]:
-    """Name what a project's build requires."""
+    """Name the requirements of a project's build."""
     return frozenset(requirement_name(requirement.text) for requirement in (project and project.build_requires) or ())
 
 

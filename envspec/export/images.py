@@ -172,8 +172,8 @@ def sources(target: LockedTarget) -> tuple[Pin, ...]:
 
 
 def compiled_packages(spec: Spec, target: LockedTarget) -> tuple[str, ...]:
-    """Name what may be compiled against the environment, with CUDA's compiler where the target has CUDA: all but the
-    sources that are built with what the lock names for it alone, and that is no compiler's."""
+    """Name the packages that may be compiled against the environment, with CUDA's compiler where the target has CUDA:
+    all but the sources that are built with what the lock names for it alone, and that is no compiler's."""
     terms = spec.terms_of(target.name)
     declared = {*terms.build_dependencies, *terms.no_build_isolation, *(source.name for source in terms.metadata)}
     ready = bool(spec.image.build_env or spec.image.build_apt)

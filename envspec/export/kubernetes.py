@@ -118,7 +118,7 @@ def _metadata(plan: Plan, name: str) -> dict[str, Any]:
 
 
 def _pod(plan: Plan) -> dict[str, Any]:
-    """Make what pods have, but for their containers."""
+    """Make the fields of pods, but for their containers."""
     table = plan.kubernetes
     taints = [_toleration(taint) for taint in table.tolerations]
     if plan.runtime.architectures:
@@ -168,7 +168,7 @@ def _toleration(taint: str) -> dict[str, str]:
 
 
 def _container(plan: Plan) -> dict[str, Any]:
-    """Make what every container has, after its name, image and program."""
+    """Make the fields of every container, after its name, image and program."""
     table = plan.kubernetes
     limits = {"nvidia.com/gpu": str(table.gpus)} if plan.runtime.is_cuda else {}
     if table.rdma:

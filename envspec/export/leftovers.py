@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from envspec.base.documents import read_json
 from envspec.base.finding import Finding
-from envspec.base.texts import printable
+from envspec.base.texts import few, printable
 from envspec.export import devcontainer, dockerfile, nix
 from envspec.export.carried import carried_files, differing_entries
 from envspec.export.folder import OWN, SHARED, ExportedRecipes, place_of
@@ -164,5 +164,4 @@ def recipe_reasons(plan: SpecPlan, standing: ExportedRecipes, paths: Iterable[st
 def _differing_check(path: str, message: str, expected: str, stands: str) -> Finding:
     """Make the finding of a changed smoke check, with the files in it that were changed, if it is a zipapp."""
     names = [printable(name) for name in differing_entries(expected, stands)]
-    shown = [*names[:3], *([f"and {len(names) - 3} more"] if len(names) > 3 else [])]
-    return reason("recipe-differs", ": ".join(filter(None, [message, ", ".join(shown)])), file=path)
+    return reason("recipe-differs", ": ".join(filter(None, [message, few(names, 3)])), file=path)

@@ -34,7 +34,7 @@ def variables(spec: Spec) -> dict[str, str]:
 
 
 def borrow(cuda: str, platform: str, image: ImageReference) -> Borrowed:
-    """Give what an image takes from NVIDIA's -devel image of a CUDA version."""
+    """Give the files that an image takes from NVIDIA's -devel image of a CUDA version."""
     toolkit, of = f"{FOLDER}-{cuda}", f"targets/{_FOLDERS[platform]}"
     paths = {"bin": "bin", "nvvm": "nvvm", f"{of}/include": f"{of}/include", f"{of}/lib/libcuda*": f"{of}/lib/"}
     copies = tuple((f"{toolkit}/{path}", f"{FOLDER}/{here}") for path, here in paths.items())

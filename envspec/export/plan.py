@@ -110,7 +110,7 @@ class ImageReference(Struct, frozen=True):
 
     @property
     def has_root(self) -> bool:
-        """Whether its processes are known to be root's: Debian's, Ubuntu's, Python's and NVIDIA's CUDA images."""
+        """Return whether its processes are root's for sure: Debian's, Ubuntu's, Python's and NVIDIA's CUDA images."""
         return bool(re.fullmatch(r"(debian|ubuntu|python|nvidia/cuda)[:@].*", self.name))
 
 
@@ -199,7 +199,7 @@ class PipStep(Struct, frozen=True):
 
     @property
     def source(self) -> bool:
-        """Whether the packages are compiled, in the stage that `Compiling` describes."""
+        """Return whether the packages are compiled, in the stage that `Compiling` describes."""
         return self.group == "source"
 
 
@@ -395,12 +395,12 @@ class SourcesPlan(Struct, frozen=True):
 
     @property
     def has_variants(self) -> bool:
-        """Whether any file is a variant's (PEP 825)."""
+        """Return whether any file is a variant's (PEP 825)."""
         return any(step.variants for step in self.pip)
 
     @property
     def takes_netrc(self) -> bool:
-        """Whether any package comes from an index that may want a login of a netrc."""
+        """Return whether any package comes from an index that may want a login of a netrc."""
         return self.has_variants or any(step.url for step in self.pip)
 
 
@@ -424,12 +424,12 @@ class Plan(Struct, frozen=True):
 
     @property
     def brings_headers(self) -> bool:
-        """Whether the image's Python has its headers beside it, as one of Debian's hasn't."""
+        """Return whether the image's Python has its headers beside it, as one of Debian's hasn't."""
         return self.runtime.build is not None or self.sources.explicit is not None
 
     @property
     def shares(self) -> bool:
-        """Whether the build context is a repository's `recipes/`."""
+        """Return whether the build context is a repository's `recipes/`."""
         return self.place != "."
 
     @property
@@ -479,12 +479,12 @@ class SpecPlan(Struct, frozen=True):
 
     @property
     def is_cuda(self) -> bool:
-        """Whether any of them has CUDA."""
+        """Return whether any of them has CUDA."""
         return any(plan.runtime.is_cuda for plan in self.targets)
 
     @property
     def shares(self) -> bool:
-        """Whether the build context is a repository's `recipes/`."""
+        """Return whether the build context is a repository's `recipes/`."""
         return any(plan.shares for plan in self.targets)
 
     @property

@@ -119,8 +119,8 @@ def _usage(plan: SpecPlan, kind: str) -> list[str]:
 
 
 def _submit(plan: SpecPlan, job: str) -> list[str]:
-    """Show how to submit the job, with the spec's own targets as examples, and the options that don't go together:
-    sbatch replaces an option by the same one alone."""
+    """Show the commands that submit the job, with the spec's own targets as examples, and the options that don't go
+    together: sbatch replaces an option by the same one alone."""
     sample = next((of for of in plan.targets if of.runtime.is_cuda), plan.targets[0])
     which = f"ENVSPEC_TARGET={sample.target} " if len(plan.targets) > 1 else ""
     own = _gpu_options(plan.slurm)

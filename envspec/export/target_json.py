@@ -58,7 +58,7 @@ def target_document(spec: Spec, lock: Lock, target: LockedTarget) -> dict[str, A
 
 
 def _base(lock: Lock, target: LockedTarget) -> dict[str, Any]:
-    """Give what a target's base has, and the folder that it is in: in an image, the root."""
+    """Give the contents of a target's base, and its folder: in an image, the root."""
     base = lock.inputs.base
     packages = lock.inventories[target.inputs.platform].packages
     return {"root": base.place if base and base.kind == "prefix" else "/", "packages": dict(sorted(packages.items()))}
@@ -118,9 +118,8 @@ def cards(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
 
 
 def reference_row(reference: Reference) -> dict[str, Any]:
-    """Make what `target.json` says of one reference: the GPUs as the names of its cards. Raises InputError for a GPU
-    that no table has, on which nothing would be judged.
-    """
+    """Make the entry of `target.json` for one reference: the GPUs as the names of its cards. Raises InputError for a
+    GPU that no table has, on which nothing would be judged."""
     for name in reference.gpus:
         if not find(name):
             hint = (

@@ -65,7 +65,7 @@ def commands(sequence: Iterable[Command]) -> str:
 
 
 def run(step: tuple[Iterable[str], Iterable[Command]]) -> str:
-    """Write what a RUN mounts and its commands: the first on the mounts' line where it fits."""
+    """Write a RUN's mounts and commands: the first on the mounts' line where it fits."""
     mounts, lines = names(step[0]), commands(step[1])
     line = f"{mounts} {lines}" if mounts else lines
     if len(f"RUN {line}".partition("\n")[0]) <= WIDTH or not mounts:

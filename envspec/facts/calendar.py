@@ -22,8 +22,8 @@ def counts_years(name: str) -> bool:
 
 
 def breaks_below_one(name: str, old: str, new: str) -> tuple[str, ...]:
-    """List what broke users of a package (normalised name) in the minor versions below 1.0 between two releases, those
-    behind the old one."""
+    """List the changes that broke users of a package (normalised name) in minor versions below 1.0 between releases,
+    those behind the old one."""
     before, after = (numbers_in(version.partition("+")[0]) for version in (old, new))
     breaks = []
     # an older edition of the facts has no such rows

@@ -6,7 +6,6 @@ from functools import cache
 
 from msgspec import Struct
 
-from envspec.facts.compute_capability import covers
 from envspec.facts.tables import read, records
 from envspec.packages.version_numbers import numbers
 
@@ -33,10 +32,6 @@ class CondaBuild(Struct, frozen=True, rename={"version": "pytorch", "arm_variant
         return (
             self.cuda is not None and numbers(self.cuda)[0] == numbers(cuda)[0] and numbers(self.cuda) <= numbers(cuda)
         )
-
-    def runs_on(self, capability: str) -> bool:
-        """Return whether the build's machine code runs on a GPU of this capability."""
-        return covers(self.sm, capability, self.cuda)
 
 
 @cache

@@ -72,8 +72,8 @@ def nearest(package: str, torch: str | None, cuda: str | None, platform: str) ->
 
 
 def partly_without(package: str) -> str | None:
-    """Name what a package (normalised name) lacks that imports all the same beside another torch or CUDA, whatever its
-    wheels note. None for a package that fails there."""
+    """Name the missing part of a package (normalised name) that imports all the same beside another torch or CUDA,
+    whatever its wheels note. None for a package that fails there."""
     row = _packages().get(package, {})
     return str(row["without"]) if row.get("partly") else None
 

@@ -9,7 +9,6 @@ from functools import cache
 from msgspec import Struct
 
 from envspec.facts import wheels
-from envspec.facts.compute_capability import covers
 from envspec.facts.tables import read, records
 from envspec.packages.version_numbers import numbers
 
@@ -46,10 +45,6 @@ class TorchBuild(Struct, frozen=True, rename={"version": "torch", "sources": "so
     glibc: str | None
     trust: str
     sources: tuple[str, ...]
-
-    def runs_on(self, capability: str) -> bool:
-        """Return whether the build's machine code runs on a GPU of this capability."""
-        return covers(self.sm, capability, self.cuda)
 
 
 def cuda_of_variant(variant: str) -> str | None:

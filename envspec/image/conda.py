@@ -34,7 +34,7 @@ class LinkedPackages(Struct, frozen=True):
     records: Mapping[str, tuple[str, Mapping[str, Any]]]
 
     def entries(self, pins: Sequence[Pin], root: str) -> Iterator[LayerEntry]:
-        """Give what some packages brought, below `root`, with the records that conda tools read."""
+        """Give the files that some packages brought, below `root`, with the records that conda tools read."""
         for pin in pins:
             file, record = self.records[pin.name]
             for path in record["files"]:

@@ -81,8 +81,8 @@ def records_of(names: Collection[str], inventory: Inventory) -> ReadPaths:
 
 
 def paths_of(names: Collection[str], inventory: Inventory, records: BaseFiles) -> tuple[str, ...]:
-    """List what goes with these packages of a base, by their RECORDs: files of their folder and programs beside it,
-    and the folders of the records. Raises InputError where a package has none."""
+    """List the paths that go with these packages of a base, by their RECORDs: files of their folder and programs beside
+    it, and the folders of the records. Raises InputError where a package has none."""
     paths: set[str] = set()
     packages = set()
     for path in records.files:

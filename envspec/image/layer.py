@@ -52,9 +52,9 @@ def compressor(kind: str) -> Compressor:
 
 
 def unpack(kind: str, file: IO[bytes]) -> IO[bytes]:
-    """Give what a layer unpacks to, as a stream that unpacks no more than it is asked for; `kind` is one of `KINDS`,
-    or "" for one that isn't packed. Raises ToolError; what isn't packed so raises OSError, EOFError, ValueError or
-    zlib.error where it is read."""
+    """Give a layer's content, as a stream that unpacks no more than it is asked for; `kind` is one of `KINDS`, or ""
+    for one that isn't packed. Raises ToolError; what isn't packed so raises OSError, EOFError, ValueError or zlib.error
+    where it is read."""
     if kind == "":
         return file
     if kind == "gzip":

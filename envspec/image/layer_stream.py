@@ -47,7 +47,9 @@ def read_layer(layer: Descriptor, diff_id: str, file: BinaryIO, look: Look, wher
     most = most_entries()
     removed = set[str]()
     try:
-        with tarfile.open(fileobj=stream, mode="r|", bufsize=_PIECE, errorlevel=1, tarinfo=TarMember) as archive:  # type: ignore[call-overload]
+        with tarfile.open(  # type: ignore[call-overload]
+            fileobj=stream, mode="r|", bufsize=_PIECE, errorlevel=1, tarinfo=TarMember
+        ) as archive:
             for count, member in enumerate(archive, 1):
                 if count > most:
                     raise Refused(f"it has more than {most} entries")

@@ -30,7 +30,7 @@ from envspec.image.python import ImagePython, activation_entries, environment_en
 from envspec.image.wheel import Scheme, wheel_entries
 from envspec.install.collect import Paths
 from envspec.install.model import identity
-from envspec.lock.conda_files import artifact_of
+from envspec.lock.conda_files import file_key
 from envspec.lock.model import LockedTarget, Pin
 from envspec.lock.shared_paths import in_install_order, shared_paths
 
@@ -294,12 +294,12 @@ def package_entries(
 
 
 def _wheel_of(pin: Pin, wheels: Paths, built: Mapping[str, tuple[Path, str]]) -> Path:
-    path, _ = built.get(pin.name) or (wheels[pin.index, artifact_of(pin).file], "")
+    path, _ = built.get(pin.name) or (wheels[file_key(pin)], "")
     return path
 
 
 def project_entries(wheel: Path | None, plan: Plan, scheme: Scheme) -> Iterable[LayerEntry]:
-    """Give what the wheel of the spec's own project brings."""
+    """Give the files of the wheel of the spec's own project."""
     assert wheel is not None and plan.sources.project is not None
     return wheel_entries(wheel, Pin("pip", plan.sources.project.name, "0", "own", None), scheme)
 

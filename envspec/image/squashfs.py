@@ -107,7 +107,8 @@ def _first_entries(inputs: TreeInputs) -> Iterator[LayerEntry]:
 
 
 def _own(inputs: TreeInputs) -> Iterator[LayerEntry]:
-    """Give what envspec adds: the carried files, the scripts that activate and mount, the note of the path."""
+    """Give the files that envspec adds: the carried files, the scripts that activate and mount, the note of the
+    path."""
     folder = FOLDER.as_posix()
     for path, text in inputs.carried.items():
         yield text_entry(f"{folder}/{path}", text, PROGRAM)

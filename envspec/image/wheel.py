@@ -215,7 +215,7 @@ _HINT = "don't install it: such a file is hostile or broken; tell those who publ
 
 
 def _stem(infos: list[zipfile.ZipInfo], path: Path) -> str:
-    """Find what a wheel's own folders begin with: `name-version`."""
+    """Find the start of the names of a wheel's own folders: `name-version`."""
     stems = {
         info.filename.removesuffix(".dist-info/WHEEL")
         for info in infos
@@ -269,7 +269,7 @@ def _script(head: str, module: str, attribute: str) -> str:
 
 
 def _own(pin: Pin) -> dict[str, bytes]:
-    """Give what an installer adds to the .dist-info folder."""
+    """Give the files that an installer adds to the .dist-info folder."""
     more = {DIRECT_URL: direct_url(pin)} if pin.url else {}
     return {"INSTALLER": f"{INSTALLER}\n".encode(), **more}
 

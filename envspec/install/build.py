@@ -38,7 +38,7 @@ from envspec.install.collect import Paths
 from envspec.install.host import InstallHost
 from envspec.install.interpreter import make_virtual_environment, python_of
 from envspec.install.model import identity
-from envspec.lock.conda_files import artifact_of
+from envspec.lock.conda_files import artifact_of, file_key
 from envspec.lock.formats.requirements import build_constraints
 from envspec.lock.graph import Graph
 from envspec.lock.model import LockedTarget, Pin
@@ -243,13 +243,13 @@ class WheelBuilder(Struct, frozen=True):
         is whose build it is. Raises InputError, ToolError."""
         wheels = [pin for pin in seen if pin.is_wheel]
         files = self.collect([pin for pin in seen if pin.artifact])
-        built = [self.wheel(pin, files[pin.index, artifact_of(pin).file]) for pin in seen if self.rules.builds(pin)]
+        built = [self.wheel(pin, files[file_key(pin)]) for pin in seen if self.rules.builds(pin)]
         other = [pin.name for pin in seen if not pin.is_wheel and not self.rules.builds(pin)]
         if other:
             hint = f'add to [pip]: no-build-isolation = ["{name}"]'
             raise InputError(f"the build of {name} needs {', '.join(other)}, which is a source itself", hint=hint)
         python = self._base(folder)
-        lines = [f"{pin.name} @ {files[pin.index, artifact_of(pin).file].as_uri()}" for pin in wheels]
+        lines = [f"{pin.name} @ {files[file_key(pin)].as_uri()}" for pin in wheels]
         lines = [f"{line} --hash=sha256:{artifact_of(pin).sha256}" for line, pin in zip(lines, wheels, strict=True)]
         lines += [f"{wheel.name.split('-')[0]} @ {wheel.as_uri()} --hash=sha256:{sha256_of(wheel)}" for wheel in built]
         requirements = folder / "requirements.txt"

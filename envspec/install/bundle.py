@@ -25,7 +25,7 @@ from envspec.export.environment import build_variables, refuse_unknown_gpus
 from envspec.export.quote import shell
 from envspec.install.build import BuildRules
 from envspec.install.collect import Paths, folder_of, is_folder, plain_name
-from envspec.lock.conda_files import artifact_of, channel_of, conda_pins, in_link_order
+from envspec.lock.conda_files import artifact_of, channel_of, conda_pins, file_key, in_link_order
 from envspec.lock.formats.requirements import build_constraints, requirements_txt
 from envspec.lock.model import Artifact, Lock, LockedPython, LockedTarget, Pin
 from envspec.lock.read import load
@@ -96,7 +96,7 @@ def write_bundle(
     `base` the base's files by their path in it. Files of packages and Python that are `known` stay out. `on_bytes` gets
     the bytes written, file by file. Raises OSError.
     """
-    listed = {(artifact_of(pin).sha256, place_of(pin)): artifacts.get(_key(pin)) for pin in target.fetched}
+    listed = {(artifact_of(pin).sha256, place_of(pin)): artifacts.get(file_key(pin)) for pin in target.fetched}
     if python is not None:
         listed[python_entry(python[0])] = python[1]
     members: dict[str, Path | bytes] = {
@@ -181,10 +181,6 @@ def _sums(lines: Iterable[Known]) -> bytes:
     return "".join(f"{digest}  {name}\n" for digest, name in sorted(lines, key=lambda line: line[1])).encode()
 
 
-def _key(pin: Pin) -> tuple[str, str]:
-    return pin.index, artifact_of(pin).file
-
-
 def place_of(pin: Pin) -> str:
     """Give the path of a package's file in a bundle: `wheels/FILE`, or `conda/CHANNEL/SUBDIR/FILE`."""
     file = artifact_of(pin).file
@@ -224,10 +220,10 @@ def build_files(lock: Lock, target: LockedTarget, rules: BuildRules) -> dict[str
 
 def later_files(lock: Lock, target: LockedTarget, artifacts: Paths) -> dict[str, str]:
     """Render the lists in `LATER`, as far as the wheels are at hand."""
-    wheels = {pin.name: pin for pin in target.pins if pin.kind == "pip" and pin.is_wheel and _key(pin) in artifacts}
+    wheels = {pin.name: pin for pin in target.pins if pin.kind == "pip" and pin.is_wheel and file_key(pin) in artifacts}
     order = [name for name in pip_order(target) if name in wheels]
     parts = waves(
-        order, overwrites(shared_paths((name, paths_of_wheel(artifacts[_key(wheels[name])])) for name in order))
+        order, overwrites(shared_paths((name, paths_of_wheel(artifacts[file_key(wheels[name])])) for name in order))
     )
     return {
         f"{LATER}/{number:03}.txt": requirements_txt(lock, replace(target, pins=tuple(wheels[name] for name in names)))
@@ -258,7 +254,7 @@ def with_wheels(target: LockedTarget, built: Mapping[str, Path]) -> tuple[Locked
         if wheel is not None:
             artifact = Artifact(wheel.name, sha256_of(wheel), wheel.stat().st_size)
             pin = replace(pin, artifact=artifact, built_with=None, url=None)
-            files[_key(pin)] = wheel
+            files[file_key(pin)] = wheel
         pins.append(pin)
     return replace(target, pins=tuple(pins)), files
 

@@ -23,7 +23,7 @@ from envspec.base.errors import IndexFailure, InputError
 from envspec.base.storage import CACHE, ELSEWHERE, storage_error
 from envspec.base.threads import Pool
 from envspec.configuration.settings import Settings, split_credentials
-from envspec.lock.conda_files import FileUrls, artifact_of, url_of
+from envspec.lock.conda_files import FileUrls, artifact_of, file_key, url_of
 from envspec.lock.model import Artifact, Pin
 from envspec.net.fetch import Fetcher, local_path
 from envspec.net.file_store import FileStore, OnBytes, WantedFile, refuse_other, refuse_unfit, sha256_of
@@ -66,7 +66,7 @@ class Collector(Struct, frozen=True):
         Continues the downloads of an interrupted run. Raises IndexFailure for a file that isn't there, has another hash
         or can't be unpacked safely, StorageError.
         """
-        by_key = {(pin.index, artifact_of(pin).file): pin for pin in pins}
+        by_key = {file_key(pin): pin for pin in pins}
         try:
             with Pool(_WORKERS) as pool:
                 at_hand = zip(by_key, pool.map(self._at_hand, by_key.values()), strict=True)
@@ -103,7 +103,7 @@ class Collector(Struct, frozen=True):
                 fetching = {pool.submit(fetch, pin): pin for pin in ordered}
                 for future in as_completed(fetching):
                     pin = fetching[future]
-                    paths[pin.index, artifact_of(pin).file] = future.result()
+                    paths[file_key(pin)] = future.result()
         finally:
             # after a failure the others end at their next piece
             stop.set()
@@ -215,7 +215,7 @@ def pip_addresses(
     for link in settings.find_links:
         if not is_folder(link):
             flat = {**_on_page(link, pins, fetcher), **flat}
-    return {**flat, **artifact_urls([pin for pin in pins if (pin.index, artifact_of(pin).file) not in flat], spec, env)}
+    return {**flat, **artifact_urls([pin for pin in pins if file_key(pin) not in flat], spec, env)}
 
 
 def _on_page(link: str, pins: Sequence[Pin], fetcher: Fetcher) -> dict[tuple[str, str], str]:

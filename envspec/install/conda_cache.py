@@ -41,7 +41,7 @@ from envspec.install.conda_paths import (
     refuse_unsafe,
     site_packages_of,
 )
-from envspec.lock.conda_files import artifact_of
+from envspec.lock.conda_files import file_key
 from envspec.lock.model import Pin, TargetInputs
 from envspec.net import limits
 from envspec.net.body import Pace
@@ -337,7 +337,7 @@ def refuse_unfit_packages(pins: Sequence[Pin], archives: Paths, inputs: TargetIn
     places = {f"lib/python{inputs.python}/site-packages"}
     unpacked: list[Unpacked] = []
     for number, pin in enumerate(sorted(pins, key=lambda pin: pin.name != "python")):
-        archive = archives[pin.index, artifact_of(pin).file]
+        archive = archives[file_key(pin)]
         special = run_async(members_of(archive, pin.name))
         package = Unpacked(pin.name, scratch / str(number))
         try:

@@ -237,7 +237,7 @@ class Installation(Struct, frozen=True, dict=True):
         return read_packages(self.prefix, self.target.inputs.python, activation.PATHS, (*pip_order(self.target), *own))
 
     def _other_packages(self) -> InstalledPackages:
-        """Read what is installed, without the spec's own project, which no lock has."""
+        """Read the installed packages, without the spec's own project, which no lock has."""
         installed, own = self._read_packages(), self._project
         if own is None:
             return installed

@@ -95,7 +95,7 @@ def site_packages(prefix: Path, python: str) -> Path:
 def read_packages(
     prefix: Path, python: str, written_over: Collection[str] = (), order: Sequence[str] = ()
 ) -> InstalledPackages:
-    """List what is installed in a prefix for Python `python` ("3.12").
+    """List the packages that are installed in a prefix for Python `python` ("3.12").
 
     A package in another Python's folder counts as damaged: this Python doesn't see it. envspec writes the paths
     `written_over` (relative to the prefix) itself, so their content proves nothing. `order` names pip packages in the

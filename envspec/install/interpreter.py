@@ -107,7 +107,7 @@ def _own_folder(build: LockedPython, env: Mapping[str, str]) -> Path:
 
 
 def _release_in(root: Path) -> str | None:
-    """Read what uv notes beside a Python that it unpacked: the release that it is of."""
+    """Read uv's note beside a Python that it unpacked: its release."""
     try:
         return (root / "BUILD").read_text(encoding="utf-8").strip()
     except (OSError, ValueError):

@@ -50,7 +50,7 @@ class InstallOutcome(Struct, frozen=True):
 
 
 class Fetching(Struct):
-    """Tells a progress how much of some packages' files has come."""
+    """The progress of the download of some packages' files."""
 
     progress: Progress
     _total: int = 0

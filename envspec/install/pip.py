@@ -31,7 +31,7 @@ from envspec.install.collect import Collector, Paths, with_plain_names
 from envspec.install.inside import cannot_exist, stays_inside
 from envspec.install.installed import Dist, files_of, leave_unsaid, record_direct_url, recorded_files, site_packages
 from envspec.install.interpreter import python_of
-from envspec.lock.conda_files import artifact_of
+from envspec.lock.conda_files import artifact_of, file_key
 from envspec.lock.formats.requirements import build_constraints
 from envspec.lock.model import Pin
 from envspec.lock.shared_paths import overwrites, pip_order, shared_paths, waves
@@ -105,7 +105,7 @@ class PipInstaller(Struct, frozen=True):
     def _mend_records(self, pins: Sequence[Pin], files: Paths) -> Iterator[str]:
         """Remove the wrong values of wheels' RECORDs from the environment's, and yield a note on each."""
         for pin in pins:
-            path = files[_key(pin)] if pin.is_wheel and _key(pin) in files else None
+            path = files[file_key(pin)] if pin.is_wheel and file_key(pin) in files else None
             if path is None or not (places := untrue_rows(path)):
                 continue
             leave_unsaid(pin, places, self.prefix, self.builder.rules.target.inputs.python)
@@ -118,7 +118,7 @@ class PipInstaller(Struct, frozen=True):
     def _waves(self, pins: Sequence[Pin], files: Paths) -> Mapping[str, int]:
         """Number the wheels that overwrite files of others by when they are installed: uv installs those of one call
         side by side."""
-        wheels = {pin.name: files[_key(pin)] for pin in pins if pin.is_wheel and _key(pin) in files}
+        wheels = {pin.name: files[file_key(pin)] for pin in pins if pin.is_wheel and file_key(pin) in files}
         order = [name for name in pip_order(self.builder.rules.target) if name in wheels]
         parts = waves(order, overwrites(shared_paths((name, paths_of_wheel(wheels[name])) for name in order)))
         return {name: number for number, names in enumerate(parts) for name in names}
@@ -147,7 +147,7 @@ class PipInstaller(Struct, frozen=True):
         if pin.git:
             command += ["--no-build-isolation", f"{pin.name} @ git+{pin.git.address}"]
         else:
-            wheel = self.builder.wheel(pin, files[_key(pin)])
+            wheel = self.builder.wheel(pin, files[file_key(pin)])
             # by name: of a path, uv would record that it came from there
             command += ["--no-index", "--offline", "--find-links", str(wheel.parent), pin.name]
         python = python_of(self.prefix)
@@ -165,7 +165,7 @@ class PipInstaller(Struct, frozen=True):
         place.mkdir(exist_ok=True)
         built_with = self._collect([wheel for pin in pins for wheel in self.builder.rules.target.build_wheels(pin)])
         for pin in (pin for pin in pins if pin.is_inert):
-            refuse_code(pin, files[_key(pin)])
+            refuse_code(pin, files[file_key(pin)])
         files = with_plain_names(pins, files, place / "variants")
         (place / "requirements.txt").write_text("".join(_requirements(pins, files)), encoding="utf-8")
         (place / "uv.toml").write_text(self._configuration(pins, files, built_with), encoding="utf-8")
@@ -200,7 +200,7 @@ class PipInstaller(Struct, frozen=True):
         raise error
 
     def _configuration(self, pins: Sequence[Pin], files: Paths, built_with: Paths) -> str:
-        own = (files[_key(pin)] for pin in pins if _is_of_an_index(pin))
+        own = (files[file_key(pin)] for pin in pins if _is_of_an_index(pin))
         folders = dict.fromkeys(str(path.parent) for path in (*own, *built_with.values()))
         links = f"find-links = {inline_strings(folders)}\n"
         return links + "".join(f"{key(name)} = {value(setting)}\n" for name, setting in self.uv.settings.items())
@@ -307,10 +307,6 @@ def uninstall(dist: Dist, prefix: Path, retained: Collection[str] = ()) -> None:
                 folder.rmdir()
 
 
-def _key(pin: Pin) -> tuple[str, str]:
-    return pin.index, artifact_of(pin).file
-
-
 def _is_of_an_index(pin: Pin) -> bool:
     """Return whether a pin's file has a name by the rules of indexes. A file at a URL may have any name."""
     return pin.git is None and pin.url is None
@@ -327,6 +323,6 @@ def _requirements(pins: Sequence[Pin], files: Paths) -> Iterator[str]:
         if pin.git:
             yield f"{pin.name} @ git+{pin.git.address}\n"
             continue
-        direct = f"{pin.name} @ {files[_key(pin)].as_uri()}{_within(pin.url)}" if pin.url else ""
+        direct = f"{pin.name} @ {files[file_key(pin)].as_uri()}{_within(pin.url)}" if pin.url else ""
         what = direct or f"{pin.name}=={pin.version}"
         yield f"{what} --hash=sha256:{artifact_of(pin).sha256}\n"

@@ -37,6 +37,11 @@ def artifact_of(pin: Pin) -> Artifact:
     return pin.artifact
 
 
+def file_key(pin: Pin) -> tuple[str, str]:
+    """Return the key of a package's file in the maps of files: the index's name, and the file's."""
+    return pin.index, artifact_of(pin).file
+
+
 def channel_of(pin: Pin) -> tuple[str, str]:
     """Return the name of the channel that a conda package is from, and its subdir: ("conda-forge", "noarch")."""
     channel, _, subdir = pin.index.rpartition("/")
@@ -50,7 +55,7 @@ def url_in_channel(base: str, pin: Pin) -> str:
 
 def urls_in_channels(pins: Iterable[Pin], channels: Mapping[str, str]) -> dict[tuple[str, str], str]:
     """Return the URLs of conda packages; `channels` has the URL of each channel by its name."""
-    return {(pin.index, artifact_of(pin).file): url_in_channel(channels[channel_of(pin)[0]], pin) for pin in pins}
+    return {file_key(pin): url_in_channel(channels[channel_of(pin)[0]], pin) for pin in pins}
 
 
 def own_url(channel: str, channels: Iterable[str]) -> str | None:

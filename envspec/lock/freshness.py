@@ -224,6 +224,6 @@ def _by_name(requirements: Iterable[str], name_of: Callable[[str], str]) -> dict
 
 
 def _difference(old: Iterable[str], new: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what was added and what was removed, each sorted."""
+    """Return the added and the removed items, each sorted."""
     before, after = set(old), set(new)
     return tuple(sorted(after - before)), tuple(sorted(before - after))

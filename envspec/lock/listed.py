@@ -59,7 +59,7 @@ Shared = Mapping[str, frozenset[Any]]
 
 
 def shared_items(targets: Sequence[TargetInputs]) -> Shared:
-    """Find what every target has of each list."""
+    """Find the items of each list that every target has."""
     return {
         listed.key: frozenset.intersection(*(frozenset(listed.of(inputs)) for inputs in targets)) for listed in LISTS
     }

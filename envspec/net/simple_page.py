@@ -24,8 +24,8 @@ from envspec.packages.requirement import canonical_name
 from envspec.packages.variants import VARIANTS_END
 
 NO_DATE = "1970-01-01T00:00:00Z"
-"""What a file without an upload time gets, on a flat page and on an index of the spec's own: uv takes nothing without
-one where a spec has `exclude-newer`."""
+"""The upload time of a file without one, on a flat page and on an index of the spec's own: uv takes nothing without one
+where a spec has `exclude-newer`."""
 
 
 class Links(HTMLParser):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import urllib3
 
 _SECONDS = 300.0
-"""How long an answer counts. An answer of the system's resolver says nothing of its age."""
+"""Seconds for which an answer counts. An answer of the system's resolver says nothing of its age."""
 
 
 def _ask(host: str) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ class HostNames(Struct):
 
 
 HOSTS = HostNames()
-"""What this process knows."""
+"""The names that this process has looked up."""
 
 
 class PeerTooSlow(Exception):

@@ -26,7 +26,7 @@ _HOST = re.compile(r"([A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::([0-9]{0,5}))?")
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 _DOTTED = re.compile(r"(?:(?:0|[1-9][0-9]{0,2})\.){3}(?:0|[1-9][0-9]{0,2})")
 _COMMIT = re.compile(r"[0-9a-fA-F]{7,64}")
-"""What git and uv may take for a commit: uv asks for no fewer digits."""
+"""A text that git and uv may take for a commit: uv asks for no fewer digits."""
 _PORTS = {"http": 80, "https": 443, "ssh": 22, "git": 9418}
 _ANY_CASE = ("github.com",)
 """Hosts that don't tell small letters from capitals in a repository's path."""

@@ -81,8 +81,8 @@ class Bounds(NamedTuple):
 _LOCAL = struct.Struct("<4s5H3I2H")
 """The head of an entry, before its name (APPNOTE.TXT 4.3.7)."""
 _DESCRIPTORS = (0, 12, 16, 20, 24)
-"""How long what may follow an entry's data is: nothing, or a data descriptor with or without signature, with sizes of
-four or eight bytes (4.3.9)."""
+"""Bytes after an entry's data: none, or a data descriptor with or without signature, with sizes of four or eight bytes
+(4.3.9)."""
 _HAS_DESCRIPTOR = 1 << 3
 _ENCRYPTED = 1 << 0
 _PIECE = 1 << 20
@@ -159,7 +159,7 @@ def leading_out(members: Iterable[tarfile.TarInfo]) -> str | None:
 
 
 def _fold(path: str) -> str:
-    """Give what paths have in common that are one on some file systems, of macOS or Windows."""
+    """Give the key that paths share which are one on some file systems, of macOS or Windows."""
     return unicodedata.normalize("NFD", path).casefold()
 
 
@@ -239,11 +239,12 @@ def _names_fault(entries: list[zipfile.ZipInfo]) -> str:
 
 _OWN = re.compile(
     r"pyvenv\.cfg|bin|lib(?:64)?|conda-meta/.*|etc/envspec/.*|(?:bin|scripts)/"
-    r"(?:pythonw?[\d.]*|activate(?:\.(?:sh|csh|fish|nu|ps1|bat|xsh))?|activate_this\.py|deactivate(?:\.(?:bat|nu))?)(?:\.exe)?",
+    r"(?:pythonw?[\d.]*|activate(?:\.(?:sh|csh|fish|nu|ps1|bat|xsh))?|activate_this\.py"
+    r"|deactivate(?:\.(?:bat|nu))?)(?:\.exe)?",
     re.IGNORECASE,
 )
-"""What an environment is made of before any wheel: its settings, its Python, what activates it, the records of conda
-and envspec."""
+"""The files of an environment before any wheel: its settings, its Python, its activation, the records of conda and
+envspec."""
 _INFO = re.compile(r"(?:lib(?:64)?/(?:[^/]+/)?site-packages/)?([^/]+\.dist-info)/", re.IGNORECASE)
 
 

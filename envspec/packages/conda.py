@@ -347,7 +347,7 @@ def major(version: str) -> str:
 # tools.refresh conda-names` makes it.
 
 SAME = "="
-"""How the table writes that PyPI has the same name."""
+"""The table's sign for the same name on PyPI."""
 _CORRECTIONS = {
     # the CUDA build holds the plugins too, and the table names one distribution a package
     "jaxlib": "jaxlib",

@@ -20,7 +20,7 @@ _COMPARISON = re.compile(
     r"""("[^"]*"|'[^']*'|[a-z_.]+)\s*(?:[<>=!~]=?=?|not\s+in\b|in\b)\s*("[^"]*"|'[^']*'|[a-z_.]+)"""
 )
 _TRUE = 'os_name != ""'
-"""What stands for a comparison that isn't of an extra."""
+"""The stand-in for a comparison that isn't of an extra."""
 
 
 class Overrides:
@@ -87,8 +87,8 @@ class Markers:
         self._judged: dict[tuple[str, str], bool] = {}
 
     def heads(self, extras: frozenset[str]) -> Mapping[str, RequirementHead | None]:
-        """Give what reads a requirement of a package with these extras: its head, or None where it doesn't hold. Only
-        `held(extras)[requirement]` is asked of it; raises ValueError for a text that isn't a requirement.
+        """Give the function that reads a requirement of a package with these extras: its head, or None where it doesn't
+        hold. Only `held(extras)[requirement]` is asked of it; raises ValueError for a text that isn't a requirement.
         """
         if extras not in self._held:
             self._held[extras] = _Held(lambda text: head_of(text) if self._judge(text, extras) else None)
@@ -136,7 +136,7 @@ def markers_of(platform: str, python: str) -> Markers:
 def effective(
     requirement: str, extras: Collection[str], markers: Markers, overrides: Overrides
 ) -> Iterable[tuple[str, bool]]:
-    """Give what a requirement of a package with these extras comes to in a target, each with whether it is an
+    """Give the requirements that a package's requirement with these extras has in a target, each with whether it is an
     override: itself if it holds, or those overrides of its package that hold. Raises ValueError as `Markers.hold`."""
     if not overrides and head_of(requirement).marker is None:
         return ((requirement, False),)  # as most are

@@ -82,7 +82,7 @@ TITLES = {
     "conda_list": "a list of `conda list --export`", "setup_py": "a setup.py", "setup_cfg": "a setup.cfg",
     "python_version": "a .python-version", "readme": "a README",
 }  # fmt: skip
-"""What people call a file of each format of other tools."""
+"""The usual names for a file of each format of other tools."""
 
 BEGINS = (
     *("pyproject", "setup_py", "setup_cfg", "requirements", "conda_list", "environment_yml", "pixi_toml", "dockerfile"),

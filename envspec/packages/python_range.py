@@ -19,12 +19,12 @@ _PATCHES = 40
 _MINORS = tuple(f"3.{minor}" for minor in range(30))
 """More minor versions than any bound names."""
 _CAPPING = ("<", "!", "=", "~")
-"""How the clauses begin that a later Python may break."""
+"""Starts of the clauses that a later Python may break."""
 
 
 def parse_python(text: str, minors: Iterable[str]) -> tuple[str, str | None] | None:
-    """Read what a spec writes: the minor version, the newest of those known that has a release in the range, and the
-    bound beside it as a specifier, None where the minor version says it all. None where no version of these fits.
+    """Read a spec's Python: the minor version, the newest of those known that has a release in the range, and the bound
+    beside it as a specifier, None where the minor version says it all. None where no version of these fits.
 
     Raises ValueError for a text that is neither a version nor a specifier.
     """

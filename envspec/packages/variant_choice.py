@@ -31,7 +31,7 @@ _OLDEST_CUDA, _NEWEST_CUDA, _MINORS = 11, 15, 20
 _OLDEST_CAPABILITY = (5, 0)
 
 Values = tuple[tuple[str, tuple[str, ...]], ...]
-"""What a machine supports of a namespace: its features and their values, the preferred ones first."""
+"""A namespace's features and values that a machine supports, the preferred ones first."""
 
 
 class TargetMachine(Struct, frozen=True):
@@ -87,8 +87,8 @@ def is_known(namespace: str, provider: Provider | None) -> bool:
 def supported_values(
     namespace: str, provider: Provider | None, machine: TargetMachine, features: Iterable[str] = ()
 ) -> Values:
-    """List what a machine with at most one kind of GPU supports of a namespace. `features` are those that variants
-    have, for the namespace of other packages' versions."""
+    """List a namespace's features that a machine with at most one kind of GPU supports. `features` are those that
+    variants have, for the namespace of other packages' versions."""
     if not is_known(namespace, provider):
         return ()
     if provider is not None and provider.lists is not None:

@@ -95,7 +95,7 @@ class _Parser:
         return self.tokens[self.at - 1]
 
     def junction(self, word: str) -> _Answer:
-        """Read what `or` joins, or within it `and`."""
+        """Read the operands of `or`, or within it of `and`."""
         parts = []
         while True:
             parts.append(self.junction("and") if word == "or" else self.part())

@@ -168,7 +168,7 @@ def read_variants(content: bytes) -> Variants:
 
 
 def of_wheel(archive: ZipFile) -> Variants | None:
-    """Read what a wheel says of its own variant; None for a plain one. Raises InvalidVariants and zipfile's errors."""
+    """Read a wheel's statement of its variant; None for a plain one. Raises InvalidVariants and zipfile's errors."""
     named = [file for file in archive.infolist() if PurePosixPath(file.filename).match("*.dist-info/variant.json")]
     if not named:
         return None

@@ -17,7 +17,7 @@ RUNGS = ("locked", "verified", "linked", "compiles", "imports", "trained-cpu", "
 """The least first."""
 
 WORDS = {"trained-cpu": "trained on a CPU", "trained": "trained on its GPU"}
-"""How a rung is said, where that isn't its name."""
+"""Words for a rung, where its name isn't one."""
 
 OF_GPUS = frozenset({"compiles", "trained"})
 """The rungs that a target for CPUs doesn't have."""

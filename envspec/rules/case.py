@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from envspec.base.codes import meanings
 from envspec.base.errors import Place, SpecError
 from envspec.base.finding import Finding
-from envspec.base.texts import nearest
+from envspec.base.texts import few, nearest
 from envspec.facts import conda_builds, gpus, torch_builds
 from envspec.facts.compute_capability import covers, order
 from envspec.facts.gpus import Gpu
@@ -44,8 +44,7 @@ class Case(Struct, frozen=True):
 
     def names(self, capability: str) -> str:
         """Name the target's GPUs of one capability in a message: "A100" or "H100, H200 and 4 more"."""
-        names = list(dict.fromkeys(gpu.name for gpu in self.gpus if gpu.capability == capability))
-        return ", ".join(names) if len(names) <= 3 else f"{names[0]}, {names[1]} and {len(names) - 2} more"
+        return few(list(dict.fromkeys(gpu.name for gpu in self.gpus if gpu.capability == capability)), 2)
 
 
 class CandidateBuild(Struct, frozen=True):

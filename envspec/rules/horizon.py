@@ -101,7 +101,7 @@ def _never(builds: Sequence[CandidateBuild], channel: Channel, case: Case) -> li
 
 
 def _moves(after: Sequence[str], channel: Channel, case: Case) -> tuple[Advance, ...]:
-    """List what leads to newer releases. A move that costs no less than one that leads further isn't told."""
+    """List the moves that lead to newer releases. A move that costs no less than one that leads further isn't told."""
     moves: list[Advance] = []
     for version in reversed(after):
         every = [_move(build, case) for build in _of_release(version, channel, case)]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from envspec.base.finding import Finding
+from envspec.base.texts import few
 from envspec.facts import gpus, toolkits
 from envspec.facts.compute_capability import order, sm_of
 from envspec.facts.gpus import Gpu
@@ -142,7 +143,7 @@ def _first_for(gpu: Gpu, driver: str) -> str | None:
 
 
 def _update(case: Case, cuda: str | None, lower_bound: str) -> str:
-    """Name what to update: a Jetson's driver comes with its JetPack."""
+    """Return the advice to update: a Jetson's driver comes with its JetPack."""
     jetpack = first_jetpack(case, cuda) if case.integrated and cuda else None
     return f"update it to JetPack {jetpack} or newer" if jetpack else f"update the driver to {lower_bound} or newer"
 
@@ -282,10 +283,6 @@ def older_than_tables(case: Case) -> str | None:
     )
 
 
-_NAMED = 2
-"""The number of wheels that a message names before it counts the rest."""
-
-
 def chip_problems(case: Case) -> Iterator[Finding]:
     """Find the conflicts between a target's platform and the CPUs that its GPUs share a chip or a board with, and
     between its CUDA and its Jetsons, torch aside."""
@@ -324,11 +321,10 @@ def for_servers(case: Case, wheels: Sequence[str]) -> Iterator[Finding]:
     if not wheels or not is_before_servers(case) or case.platform != "linux-aarch64":
         return
     jetpack = first_jetpack(case, f"{SERVERS_TOO}.0")
-    listed = ", ".join(wheels[:_NAMED]) + (f" and {len(wheels) - _NAMED} more" if len(wheels) > _NAMED else "")
     are = "are wheels" if len(wheels) > 1 else "is a wheel"
     names = ", ".join(dict.fromkeys(gpu.name for gpu in modules))
     newer = (Way(cuda=f"{SERVERS_TOO}.0", note=f"if the machines have JetPack {jetpack}"),) if jetpack else ()
-    message = f"{listed} {are} for Arm servers, and {names} runs none of those before CUDA {SERVERS_TOO}"
+    message = f"{few(wheels, 2)} {are} for Arm servers, and {names} runs none of those before CUDA {SERVERS_TOO}"
     remedy = "if an index has wheels that are built for its JetPack, name it in [pip] indexes"
     yield Finding("error", "jetson", message, key="gpus", remedy=remedy, ways=newer)
 

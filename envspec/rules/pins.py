@@ -15,6 +15,7 @@ from packaging.version import Version
 
 from envspec.base.errors import Place
 from envspec.base.finding import Finding, Severity
+from envspec.base.texts import few
 from envspec.facts import gpu_only, gpus, libraries, torch_builds
 from envspec.facts.build_labels import cuda_in, label_of, maker_in_name, other_maker
 from envspec.facts.compute_capability import can_translate, covers, sm_of
@@ -71,8 +72,7 @@ def _without_gpu(
         elif _NAMED.fullmatch(name) or (label and label.cuda):
             yield _problem(f"{name} {version}", "CUDA", "", _INSTEAD)
         elif brought := sorted({other for other in needs.get(name, ()) if other in pins and is_cuda(other)}):
-            listed = ", ".join(brought[:3]) + (f" and {len(brought) - 3} more" if len(brought) > 3 else "")
-            message = f"{name} {version} requires {listed}, which has no use in a CPU target"
+            message = f"{name} {version} requires {few(brought, 3)}, which has no use in a CPU target"
             hint = "drop the extra that adds this, if there is one, or list the package in the CUDA targets only"
             yield Finding("warning", "cuda-major-mixed", message, key="cuda", remedy=hint)
 

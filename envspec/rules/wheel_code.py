@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from packaging.version import Version
 
 from envspec.base.finding import Finding, Severity
-from envspec.base.texts import without_unseen
+from envspec.base.texts import few, without_unseen
 from envspec.binaries.build_notes import BuildNotes
 from envspec.binaries.device_code import CompiledLibrary, DeviceCode
 from envspec.facts.build_labels import maker_in_name
@@ -246,8 +246,7 @@ def _of_another_maker(name: str, version: str, code: DeviceCode, case: Case) -> 
     if not amd or any(library.sm or library.ptx or library.cuda for library in code.libraries) or maker_in_name(name):
         return
     gpus = sorted({gpu for library in amd for gpu in library.hip or ()})
-    more = f" and {len(gpus) - _LISTED} more" if gpus[_LISTED:] else ""
-    listed = f" ({', '.join(gpus[:_LISTED])}{more})" if gpus else ""
+    listed = f" ({few(gpus, _LISTED)})" if gpus else ""
     message = (
         f"{name} {version} is built for AMD's GPUs{listed}, as {without_unseen(amd[0].member[-80:])} in its wheel says,"
         f" and the target has CUDA {case.cuda}: nothing in {'it' if code.complete else 'the part that was read'} is "
@@ -454,10 +453,8 @@ def overlap_problems(
     order = [*first.values(), *order]
     unread = {name: read[name].unread for name in sorted(order) if name in read and read[name].unread}
     if unread:
-        shown = (
-            f"{', '.join([*unread][:_LISTED])}{f' and {len(unread) - _LISTED} more' if len(unread) > _LISTED else ''}"
-        )
-        message = f"the paths of {shown} aren't compared with other packages': {next(iter(unread.values()))}"
+        why = next(iter(unread.values()))
+        message = f"the paths of {few([*unread], _LISTED)} aren't compared with other packages': {why}"
         yield Finding("info", "not-inspected", message, key="platform")
     together: dict[tuple[str, ...], list[str]] = {}
     owners: dict[str, list[tuple[str, str]]] = {}

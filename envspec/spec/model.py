@@ -460,7 +460,7 @@ class Spec(RecordWithNotes, frozen=True, eq=False):
         return (*self.pip.dependencies, *project, *target.pip)
 
     def build_tools(self, target: Target) -> tuple[Located, ...]:
-        """Return what the build of the project requires, and nothing else of what a target asks for."""
+        """Return the requirements of the project's build that a target doesn't have besides."""
         builds = (self.project and self.project.build_requires) or ()
         rest = {line.text for line in self.pip_dependencies(target) if line not in builds} if builds else ()
         return tuple(line for line in builds if line.text not in rest)

@@ -57,7 +57,8 @@ def check_stated_metadata(
 
 
 def build_dependencies(checked: Checked, *table: str | int) -> dict[str, tuple[Located, ...]]:
-    """Return what builds need by the table at `table`, by the packages' normalised names. Problems go to `checked`."""
+    """Return the requirements of builds in the table at `table`, by the packages' normalised names. Problems go to
+    `checked`."""
     by_name: dict[str, tuple[Located, ...]] = {}
     for path, _ in checked.children(*table):
         name = canonical_name(str(path[-1]))

@@ -229,8 +229,8 @@ class _Reader:
         return narrowed or python
 
     def _build_requires(self) -> tuple[Located, ...] | None:
-        """Return what a build of the project needs; None without [build-system]: then there is nothing to install, as
-        for uv."""
+        """Return the requirements of the project's build; None without [build-system]: then there is nothing to
+        install, as for uv."""
         if "build-system" not in self.document.data:
             return None
         path: KeyPath = ("build-system", "requires")
@@ -242,8 +242,8 @@ class _Reader:
         return (*declared, *(line for line in self._backend_requirements() if requirement_name(line.text) not in named))
 
     def _backend_requirements(self) -> Iterator[Located]:
-        """Yield what the project's backend asks for besides (PEP 517), on a machine that has none of it. The backend
-        isn't run: its answer depends on the programs of the machine that asks, and a lock's doesn't.
+        """Yield the further requirements of the project's backend (PEP 517), on a machine that has none of it. The
+        backend isn't run: its answer depends on the programs of the machine that asks, and a lock's doesn't.
 
         Source: scikit-build-core 1.1.2, builder/get_requires.py and settings; meson-python 0.22.1.
         """

@@ -1,4 +1,4 @@
-"""`envspec builds`: the builds of the tables, and with `--variants` the variant wheels of a release, as an index has them."""
+"""`envspec builds`: the builds of the tables, and with `--variants` a release's variant wheels on an index."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,8 +13,6 @@ from support.variants import cuda, release
 from envspec.facts import conda_builds, torch_builds
 
 pytest_plugins = ["cli_fixtures"]
-
-# ruff: noqa: E501  (a table as it is printed)
 
 
 def found(envspec: Envspec, *arguments: str) -> list[dict[str, Any]]:

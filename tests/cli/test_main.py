@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -40,10 +41,10 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "", **more}
 
 
-def process(*arguments: str, code: str = PROGRAM[2], **options: object) -> subprocess.CompletedProcess[str]:
+def process(*arguments: str, code: str = PROGRAM[2], **options: Any) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", code, *arguments]
-    given: dict[str, object] = {"env": environment(), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    return subprocess.run(command, text=True, check=False, timeout=60, **given)  # type: ignore[call-overload, no-any-return]
+    given: dict[str, Any] = {"env": environment(), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    return subprocess.run(command, text=True, check=False, timeout=60, **given)
 
 
 def test_version(envspec: Envspec) -> None:

@@ -54,7 +54,8 @@ def test_an_address_that_a_layer_has_replaced_is_never_asked(
 def test_doctor_says_each_value_and_its_file(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     site = place_site(
         monkeypatch, tmp_path, "config.toml",
-        '[mirrors]\npypi = "https://robot:hunter2@site/simple"\npytorch = "https://site/whl"\n[site]\nproxy = "http://r:hunter2@p:1"\n',
+        '[mirrors]\npypi = "https://robot:hunter2@site/simple"\npytorch = "https://site/whl"\n'
+        '[site]\nproxy = "http://r:hunter2@p:1"\n',
     )  # fmt: skip
     user = machine.configure('pytorch = "https://user/whl"')
     machine.default = ""

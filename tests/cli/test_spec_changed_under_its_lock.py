@@ -1,6 +1,7 @@
 """A spec that changes after it was locked: every command has an answer or an error, and none a fault of its own."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from support.index import Index
@@ -14,8 +15,8 @@ OTHER = "linux-aarch64" if SUBDIR == "linux-64" else "linux-64"
 NEW_TARGET = f"\n[targets.more]\nplatform = '{OTHER}'\nglibc = '2.28'\n"
 CHANGES: dict[str, Callable[[str], str]] = {
     **{
-        f"[base] {kind}": lambda text, kind=kind, place=place: f"{text}\n[base]\n{kind} = '{place}'\n"  # type: ignore[misc]
-        for kind, place in (("image", "x/y:1"), ("sif", "x.sif"), ("prefix", "/opt"), ("module", "torch/2"))
+        f"[base] {row.split()[0]}": partial("{1}\n[base]\n{0}\n".format, row)
+        for row in ("image = 'x/y:1'", "sif = 'x.sif'", "prefix = '/opt'", "module = 'torch/2'")
     },
     "[base] with what it replaces": lambda text: f"{text}\n[base]\nimage = 'x/y:1'\nreplace = {{ lib = 'a repair' }}\n",
     "[base] of another platform": lambda text: f"{text}{NEW_TARGET}[base]\nimage = 'x/y:1'\n",

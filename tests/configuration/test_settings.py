@@ -205,8 +205,9 @@ def test_addresses_that_are_fine(home: Path, url: str) -> None:
 
 
 def test_mirrors(home: Path) -> None:
-    text = '[mirrors]\npytorch = "https://m/whl/"\n"pytorch/cu126" = "https://special/cu126/"\ninternal = "https://m/internal"\n'
-    write(home / ".config" / "envspec" / "config.toml", text)
+    urls = {"pytorch": "https://m/whl/", "pytorch/cu126": "https://special/cu126/", "internal": "https://m/internal"}
+    mirrors = "".join(f'"{name}" = "{url}"\n' for name, url in urls.items())
+    write(home / ".config" / "envspec" / "config.toml", f"[mirrors]\n{mirrors}")
     found = settings(home)
     assert found.pytorch_mirror("cu128") == "https://m/whl/cu128"
     assert found.pytorch_mirror("cu126") == "https://special/cu126"

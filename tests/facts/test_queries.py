@@ -113,7 +113,7 @@ def test_builds() -> None:
     assert build.sm == ("7.0", "7.5", "8.0", "8.6", "9.0", "10.0", "12.0")
     assert (build.ptx, build.cudnn, build.nccl, build.triton) == ((), "9.10.2.21", "2.27.5", "3.5.1")
     assert (build.glibc, build.trust, build.pythons) == ("2.28", "binary", ("3.10", "3.11", "3.12", "3.13", "3.14"))
-    assert build.runs_on("12.1") and not build.runs_on("6.1")
+    assert covers(build.sm, "12.1", build.cuda) and not covers(build.sm, "6.1", build.cuda)
     assert torch_builds.builds("2.9.1", cuda="11.8") == ()
     assert {b.version for b in torch_builds.builds(cuda="11.8")} == {
         r.version for r in torch_builds.releases() if torch_builds.order(r.version) <= (2, 7, 1)
@@ -139,7 +139,7 @@ def test_conda_builds_run_with_a_higher_minor_of_cuda_version() -> None:
     assert {b.variant for b in conda_builds.builds("2.7.1", "12.9", "linux-64")} == {"cuda126", "cuda129"}
     assert conda_builds.builds("2.8.0", "12.8", "linux-64") == ()
     (build,) = conda_builds.builds("2.13.0", "12.9", "linux-64")
-    assert build.runs_on("7.0") and build.ptx == ("12.0",)
+    assert covers(build.sm, "7.0", build.cuda) and build.ptx == ("12.0",)
     assert {b.arm_variant for b in conda_builds.builds("2.13.0", "12.9", "linux-aarch64")} == {None, "tegra"}
     assert conda_builds.versions()[-1] == "2.13.0"
 

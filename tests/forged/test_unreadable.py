@@ -26,7 +26,7 @@ UNREADABLE: dict[str, tuple[str, Callable[[Pin], Pin]]] = {
     "an-8-bit-control-in-an-edge": ("dependencies", lambda p: replace(p, dependencies=("a\x9b2J",))),
     "a-terminal-escape-in-a-file": (
         "artifacts.file",
-        lambda p: replace(p, artifact=replace(p.artifact, file="certifi-1-py3-none-any\x1b[2J.whl")),  # type: ignore[type-var]
+        lambda p: replace(p, artifact=replace(p.artifact, file="certifi-1-\x1b[2J.whl")),  # type: ignore[type-var]
     ),
     "a-terminal-escape-in-a-url": ("url", lambda p: replace(p, url="https://evil.example/\x1b[2J")),
     "a-turn-in-a-git-address": ("git.url", lambda p: replace(p, git=GitSource("https://e.example/\u202e", "0" * 40))),

@@ -77,7 +77,8 @@ CHANNELS = (
 FILES = {
     "Dockerfile": DOCKERFILE,
     "requirements.txt": REQUIREMENTS,
-    "environment.yml": "channels: [conda-forge, {channels}]\ndependencies:\n  - 'https://me:{canary}@h.example.org/c::numpy'\n"
+    "environment.yml": "channels: [conda-forge, {channels}]\ndependencies:\n"
+    "  - 'https://me:{canary}@h.example.org/c::numpy'\n"
     "  - ffmpeg[channel='https://h.example.org/t/{canary}/c']\n  - npm: ['https://me:{canary}@example.org/x']\n"
     "  - pip:\n{pip}\nvariables:\n{variables}\n",
     "pixi.toml": '[workspace]\nchannels = ["conda-forge", {channels}]\nplatforms = ["linux-64"]\n'

@@ -173,7 +173,8 @@ def lock_outside(site: Site, pypi: Index) -> None:
     config = site.folder / "root/.config/envspec/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text(
-        f'[mirrors]\npypi = "{pypi.url}"\npython = "{builds.parent.as_uri()}"\n"docker.io" = "{site.changed["https://registry.example"]}"\n'
+        f'[mirrors]\npypi = "{pypi.url}"\npython = "{builds.parent.as_uri()}"\n'
+        f'"docker.io" = "{site.changed["https://registry.example"]}"\n'
         f'internal = "{site.changed["https://packages.example/simple"]}"\n'
     )
     site.done(f"envspec lock {SPEC}")

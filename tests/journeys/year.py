@@ -5,7 +5,6 @@ Beside it the same requirements in a project of uv's. The index serves stand-ins
 """
 
 # One event a line.
-# ruff: noqa: E501
 
 from __future__ import annotations
 
@@ -55,14 +54,19 @@ EVENTS = (
     Event("add", "train", '"hydra-core"', '"hydra-core", "matplotlib"'),
     Event("remove", "train", '"einops", ', ""),
     Event("bump", "serve", '"urllib3"', '"urllib3>=2.6"'),
-    Event("new target", "serve", "[targets.cpu]", '[targets.h100]\nplatform = "linux-64"\ncuda = "12.8"\ngpus = ["H100"]\n[targets.cpu]', False),
+    Event("new target", "serve", "[targets.cpu]",
+          '[targets.h100]\nplatform = "linux-64"\ncuda = "12.8"\ngpus = ["H100"]\n[targets.cpu]', False),
     Event("renamed target", "train", "targets.cu126-hopper", "targets.hopper", False),
     Event("dropped target", "dev", '[targets.mac]\nplatform = "osx-arm64"\n', "", False),
     Event("CUDA", "train", 'cuda = "12.6"', 'cuda = "12.8"', False),
     Event("Python", "dev", 'python = "3.12"', 'python = "3.13"', False),
-    Event("private wheel", "serve", '"huggingface-hub"]', '"huggingface-hub", "acme-models"]\nindexes = { internal = "INTERNAL" }\nsources = { acme-models = "internal" }'),
-    Event("override", "dev", "[targets.linux]", '[[pip.overrides]]\nrequirement = "numpy>=2"\nreason = "a year"\n[targets.linux]'),
-    Event("security fix", "serve", "[pip]", '[env.exclude-newer-package]\nurllib3 = { exclude-newer = "LATER", reason = "a fix" }\n\n[pip]'),
+    Event("private wheel", "serve", '"huggingface-hub"]',
+          '"huggingface-hub", "acme-models"]\nindexes = { internal = "INTERNAL" }\n'
+          'sources = { acme-models = "internal" }'),
+    Event("override", "dev", "[targets.linux]",
+          '[[pip.overrides]]\nrequirement = "numpy>=2"\nreason = "a year"\n[targets.linux]'),
+    Event("security fix", "serve", "[pip]",
+          '[env.exclude-newer-package]\nurllib3 = { exclude-newer = "LATER", reason = "a fix" }\n\n[pip]'),
     Event("pin", "serve", '"torch>=2.8"', '"torch>=2.11,<2.14"'),
 )  # fmt: skip
 
@@ -223,7 +227,8 @@ def _upgrade(team: Team, day: str, figures: Figures) -> str:
     before, was = team.locks(), _uv_versions(team)
     for name in SPECS:
         text = (team.folder / "specs" / f"{name}.toml").read_text(encoding="utf-8")
-        team.edit(name, re.search(r'^exclude-newer = ".*"$', text, re.MULTILINE)[0], f'exclude-newer = "{day}"')  # type: ignore[index]
+        (was_newer,) = re.findall(r'^exclude-newer = ".*"$', text, re.MULTILINE)
+        team.edit(name, was_newer, f'exclude-newer = "{day}"')
     start = time.perf_counter()
     team.lock(*SPECS, upgrade=True)
     for name in SPECS:

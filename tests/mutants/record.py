@@ -33,14 +33,15 @@ def main(check: str) -> None:
         "RATES": lambda row: recorded.rates(torch, row),
     }
     lines, computed = [], by["ANSWERS"]
-    for line in path.read_text(encoding="utf-8").splitlines():
+    # a long row has two lines, joined by a backslash
+    for line in path.read_text(encoding="utf-8").replace("\\\n", "\0").splitlines():
         row, equals, _ = line.rpartition(" = ")
         if line.endswith(' = """'):
             computed = by[row]
         elif equals:
-            line = f"{row} = {numbers(computed, row)}"
+            line = row + equals + numbers(computed, row.replace("\0", ""))
         lines.append(line)
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path.write_text("\n".join(lines).replace("\0", "\\\n") + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

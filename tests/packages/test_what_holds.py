@@ -145,7 +145,8 @@ def test_chained_extras_cost_what_they_weigh(monkeypatch: pytest.MonkeyPatch, fo
 
         def following(name: str, added: frozenset[str], first: bool) -> Iterator[tuple[str, frozenset[str]]]:
             texts = lines if first else by_extra.lines(added)  # noqa: B023 - called in this round alone
-            heads = (head_of(text) for line in texts for text, _ in effective(line, added, markers, overrides))  # noqa: B023
+            taken = (effective(line, added, markers, overrides) for line in texts)  # noqa: B023
+            heads = (head_of(text) for requirements in taken for text, _ in requirements)
             return ((head.name, head.extras) for head in heads)
 
         assert len(reach([("alpha", frozenset([f"e0-{number}"]))], following)["alpha"]) == number + 2

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from envspec.base.errors import Place
 from envspec.base.finding import Finding, errors
 from envspec.facts import conda_builds, gpus, torch_builds
-from envspec.facts.compute_capability import is_integrated
+from envspec.facts.compute_capability import covers, is_integrated
 from envspec.packages.requirement import parse_requirement
 from envspec.rules.judge import judge
 from envspec.rules.pins import PinnedVersions, judge_pins
@@ -153,7 +153,7 @@ def test_every_build_of_the_tables_works_on_the_gpus_it_is_compiled_for(build: t
 
 @given(st.sampled_from(torch_builds.builds()), st.sampled_from(sorted(gpus.capabilities())))
 def test_no_build_works_on_a_gpu_it_has_no_code_for(build: torch_builds.TorchBuild, capability: str) -> None:
-    if build.cuda is None or build.runs_on(capability) or build.ptx:
+    if build.cuda is None or covers(build.sm, capability, build.cuda) or build.ptx:
         return
     spec, target = spec_of(
         build.cuda, (f"sm_{capability.replace('.', '')}",), python=build.pythons[-1], platform=build.platform

@@ -139,9 +139,7 @@ def test_a_wheel_with_hip_code_alone_is_another_makers(
     found = told("built-for-another", judged({"acme": "1.0"}, read, ("H100",)))
     assert [one.severity for one in found] == ([severity] if severity else [])
     if libraries == (HIP,):
-        said = (
-            "acme 1.0 is built for AMD's GPUs (gfx1100, gfx90a, gfx942 and 1 more), as acme/_hip.so in its wheel says"
-        )
+        said = "acme 1.0 is built for AMD's GPUs (gfx1100, gfx90a, gfx942, gfx950), as acme/_hip.so in its wheel says"
         assert said in found[0].message and found[0].package == "acme"
     # its name says so already
     named = judged({"cupy-rocm-7-0": "14.2.0"}, {"cupy-rocm-7-0": read["acme"]}, ("H100",))

@@ -87,7 +87,7 @@ def _streams(out: TextIO, err: TextIO) -> Iterator[None]:
             stream.flush()
         for number, file in enumerate((nothing, out, err)):
             os.dup2(file.fileno(), number)
-        made = [open(number, mode, encoding="utf-8", closefd=False) for number, mode in ((0, "r"), (1, "w"), (2, "w"))]  # noqa: SIM115 - closed below
+        made = [open(fd, mode, encoding="utf-8", closefd=False) for fd, mode in enumerate("rww")]  # noqa: SIM115
         sys.stdin, sys.stdout, sys.stderr = made
         try:
             yield

@@ -68,8 +68,8 @@ def pins(target: str) -> tuple[Pin, ...]:
     if target == "cpu":
         for name, needs in (("ffmpeg", ("zlib >=1.2",)), ("zlib", ())):
             artifact = Artifact(f"{name}-1.0-h0.conda", hashlib.sha256(name.encode()).hexdigest(), 50_000, "0" * 32)
-            given = {"build": "h0", "licence": "LGPL-2.1-or-later", "direct": name == "ffmpeg"}
-            found.append(Pin("conda", name, "1.0", "conda-forge/linux-64", artifact, needs, **given))  # type: ignore[arg-type]
+            given: dict[str, Any] = {"build": "h0", "licence": "LGPL-2.1-or-later", "direct": name == "ffmpeg"}
+            found.append(Pin("conda", name, "1.0", "conda-forge/linux-64", artifact, needs, **given))
     if target == "cu126-volta":
         # the first cuDNN without code for Volta
         found.append(pin("nvidia-cudnn-cu12", "9.11.0.98", size=700_000_000))

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 -- a row a line
 """Recorded answers: a row is a call, and after `=` its answer. `tests/mutants/record.py` writes the numbers."""
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ AvgPool3d(2, padding=1) | x1,1,4,3,4 = -7.699519 -0.2046065
 AvgPool3d(3, stride=2, padding=1, ceil_mode=True, count_include_pad=False) | x1,1,4,6,6 = 18.52876 -1.816717
 AvgPool3d(2, divisor_override=3) | x1,2,4,4,4 = -6.913332 -2.944636
 BCELoss(weight=[0.5, 2.0, 1.0, 3.0], reduction='sum') | p3,4 p3,4 = 6.360033 0
-BCEWithLogitsLoss(weight=[0.5, 2.0, 1.0, 3.0], reduction='none', pos_weight=[2.0, 1.0, 0.5, 3.0]) | x3,4 p3,4 = -5.495778 -0.5169653
+BCEWithLogitsLoss(weight=[0.5, 2.0, 1.0, 3.0], reduction='none', pos_weight=[2.0, 1.0, 0.5, 3.0]) | \
+x3,4 p3,4 = -5.495778 -0.5169653
 BatchNorm1d(3, track_running_stats=False) | x4,3 = 8.063425 -5.728118
 BatchNorm1d(3, eps=0.1, momentum=0.3) | x4,3,5 = -20.40928 -15.15515
 BatchNorm1d(3, momentum=None, affine=False) | x4,3 = -1.085809 2.719942
@@ -49,16 +49,19 @@ ConstantPad3d((1, 0, 2, 1, 0, 1), 0.7) | x1,1,3,3,3 = 20.12719 -9.431639
 Conv1d(2, 3, 2, bias=False) | x1,2,5 = 14.68684 2.106858
 Conv1d(4, 6, 3, stride=2, padding=2, dilation=2, groups=2, padding_mode='circular') | x2,4,9 = -12.79668 -14.26793
 Conv2d(4, 2, (2, 3), stride=(1, 2), padding='valid', dilation=(2, 1)) | x1,4,5,6 = 23.51469 41.43247
-Conv3d(2, 4, (2, 3, 1), stride=(1, 2, 1), padding=(1, 0, 1), dilation=(1, 2, 1), groups=2, bias=False) | x1,2,4,6,3 = -2.924661 -0.6175205
+Conv3d(2, 4, (2, 3, 1), stride=(1, 2, 1), padding=(1, 0, 1), dilation=(1, 2, 1), groups=2, bias=False) | \
+x1,2,4,6,3 = -2.924661 -0.6175205
 Conv3d(1, 2, 3, padding=1, padding_mode='replicate') | x1,1,3,4,3 = -5.294535 67.81209
 ConvTranspose1d(2, 3, 2, bias=False) | x1,2,5 = -18.05924 -17.89654
 ConvTranspose1d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2, dilation=2) | x2,4,5 = -12.79894 -83.15599
-ConvTranspose2d(4, 2, (2, 3), stride=(1, 2), padding=(0, 1), output_padding=(0, 1), groups=2) | x1,4,4,3 = -21.93296 -12.50101
+ConvTranspose2d(4, 2, (2, 3), stride=(1, 2), padding=(0, 1), output_padding=(0, 1), groups=2) | \
+x1,4,4,3 = -21.93296 -12.50101
 ConvTranspose3d(2, 4, 2, groups=2, dilation=2) | x1,2,2,3,2 = -1.62793 7.338303
 ConvTranspose3d(2, 2, 2, stride=2, padding=1, output_padding=1, bias=False) | x1,2,3,2,3 = 26.61343 -33.11255
 CosineEmbeddingLoss(margin=0.2, reduction='sum') | x4,3 y4,3 s4 = 0.6145211 0.05255067
 CosineSimilarity(dim=0, eps=2.0) | x4,3 y4,3 = -4.904351 -0.2276996
-CrossEntropyLoss(weight=[0.5, 2.0, 1.0, 3.0, 0.7], ignore_index=2, reduction='sum', label_smoothing=0.2) | x6,5 c5:6 = 12.09445 0.6604719
+CrossEntropyLoss(weight=[0.5, 2.0, 1.0, 3.0, 0.7], ignore_index=2, reduction='sum', label_smoothing=0.2) | \
+x6,5 c5:6 = 12.09445 0.6604719
 CrossEntropyLoss(weight=[0.5, 2.0, 1.0, 3.0, 0.7], reduction='none') | x2,5,3 c5:2,3 = -2.440427 0.8263905
 CrossEntropyLoss(label_smoothing=0.1) | x4,5 p4,5 = 3.138893 0.1624035
 CrossMapLRN2d(3, alpha=0.5, beta=0.6, k=2) | x1,5,2,2 = -3.587853 4.896292
@@ -66,7 +69,8 @@ Dropout(0.0) | x3,4 = -0.4949047 4.698441
 ELU(0.7) | x3,5 = 7.780638 4.162512
 Embedding(7, 3, padding_idx=2, max_norm=0.5, norm_type=3.0) | c7:2,3 = -11.1018 -0.04311182
 Embedding(7, 3, scale_grad_by_freq=True) | c5:3,3 = -4.839505 1.842414
-EmbeddingBag(7, 3, mode='sum', max_norm=0.5, norm_type=3.0, padding_idx=2, include_last_offset=True) | c7:6 i0,2,6 | per_sample_weights=p6 = 0.2314572 -0.6543799
+EmbeddingBag(7, 3, mode='sum', max_norm=0.5, norm_type=3.0, padding_idx=2, include_last_offset=True) | c7:6 i0,2,6 | \
+per_sample_weights=p6 = 0.2314572 -0.6543799
 EmbeddingBag(7, 3, mode='max') | c7:2,3 = -0.1647597 1.813816
 EmbeddingBag(7, 3, mode='sum', scale_grad_by_freq=True) | c5:3,3 = -2.106247 2.702108
 FeatureAlphaDropout(0.0) | x2,3,2 = 4.025827 4.698441
@@ -74,9 +78,12 @@ Flatten(0, 1) | x2,3,2,2 = -4.83384 11.66558
 Fold((5, 5), 2, dilation=2, padding=1, stride=2) | x1,8,9 = -10.13664 0.04771213
 Fold((4, 4), 2) | x1,8,9 = 63.8074 0.4967282
 FractionalMaxPool2d(2, output_size=(3, 4), _random_samples=[[[0.3, 0.8], [0.6, 0.1]]]) | x1,2,6,7 = -6.353992 -2.947083
-FractionalMaxPool2d(2, output_ratio=(0.6, 0.5), return_indices=True, _random_samples=[[[0.3, 0.8], [0.6, 0.1]]]) | x1,2,6,7 = -7.989404 -1.19675
-FractionalMaxPool3d(2, output_ratio=(0.5, 0.6, 0.5), _random_samples=[[[0.3, 0.8, 0.5]]]) | x1,1,5,6,5 = 3.852728 2.458629
-FractionalMaxPool3d(2, output_size=(2, 3, 2), return_indices=True, _random_samples=[[[0.3, 0.8, 0.5]]]) | x1,1,5,6,5 = -738.3811 2.458629
+FractionalMaxPool2d(2, output_ratio=(0.6, 0.5), return_indices=True, _random_samples=[[[0.3, 0.8], [0.6, 0.1]]]) | \
+x1,2,6,7 = -7.989404 -1.19675
+FractionalMaxPool3d(2, output_ratio=(0.5, 0.6, 0.5), _random_samples=[[[0.3, 0.8, 0.5]]]) | \
+x1,1,5,6,5 = 3.852728 2.458629
+FractionalMaxPool3d(2, output_size=(2, 3, 2), return_indices=True, _random_samples=[[[0.3, 0.8, 0.5]]]) | \
+x1,1,5,6,5 = -738.3811 2.458629
 GELU() | x3,5 = 8.74005 3.106319
 GELU('tanh') | x2,2 = -2.837721 0.2760157
 GLU(0) | x4,3 = 0.5356594 0.7779066
@@ -119,7 +126,8 @@ LayerNorm(4, elementwise_affine=False) | x2,3,4 = -5.024396 0.3970491
 LayerNorm(4, bias=False) | x2,3,4 = -4.573088 -1.972381
 LeakyReLU(0.3) | x3,5 = 7.90667 3.969609
 Linear(3, 4, bias=False) | x2,3 = -3.216229 1.74453
-LinearCrossEntropyLoss(3, 5, bias=True, weight=[0.5, 2.0, 1.0, 3.0, 0.7], ignore_index=2, reduction='sum', label_smoothing=0.2) | x6,3 c5:6 = 11.37272 -1.640644
+LinearCrossEntropyLoss(3, 5, bias=True, weight=[0.5, 2.0, 1.0, 3.0, 0.7], ignore_index=2, reduction='sum', \
+label_smoothing=0.2) | x6,3 c5:6 = 11.37272 -1.640644
 LinearCrossEntropyLoss(3, 5, out_features=(2,)) | x4,3 c5:4,2 = 1.751305 -0.09289376
 LocalResponseNorm(3, alpha=0.5, beta=0.6, k=2) | x1,5,2,2 = -3.63166 4.925763
 LogSigmoid() | w3,5 = 26.08992 1.51989
@@ -142,8 +150,10 @@ Mish() | w3,5 = 14.59442 5.462794
 MultiLabelMarginLoss(reduction='sum') | x3,4 c4:3,4 = 1.539618 -0.1793913
 MultiLabelSoftMarginLoss(weight=[0.5, 2.0, 1.0, 3.0], reduction='sum') | x3,4 p3,4 = 3.155151 -0.01918094
 MultiMarginLoss(p=2, margin=0.7, weight=[0.5, 2.0, 1.0, 3.0], reduction='sum') | x3,4 c4:3 = 8.934465 3.846059
-MultiheadAttention(8, 2, bias=True, add_bias_kv=True, add_zero_attn=True, kdim=6, vdim=4, batch_first=True) | x2,3,8 x2,5,6 x2,5,4 = -1.937082 6.659183
-MultiheadAttention(8, 2, bias=False) | x3,2,8 x5,2,8 x5,2,8 | average_attn_weights=False attn_mask=x3,5 = 3.77691 -1.323988
+MultiheadAttention(8, 2, bias=True, add_bias_kv=True, add_zero_attn=True, kdim=6, vdim=4, batch_first=True) | \
+x2,3,8 x2,5,6 x2,5,4 = -1.937082 6.659183
+MultiheadAttention(8, 2, bias=False) | x3,2,8 x5,2,8 x5,2,8 | \
+average_attn_weights=False attn_mask=x3,5 = 3.77691 -1.323988
 MultiheadAttention(8, 2) | x3,2,8 x3,2,8 x3,2,8 | need_weights=False = -19.24799 -0.8658094
 NLLLoss(weight=[0.5, 2.0, 1.0, 3.0, 0.7], ignore_index=2, reduction='sum') | l6,5 c5:6 = 10.74751 1.420168
 NLLLoss(reduction='none') | l2,5,3 c5:2,3 = -0.7383386 1.39545
@@ -260,14 +270,16 @@ CosineAnnealingLR(5, eta_min=0.2) = -2.352645
 CosineAnnealingWarmRestarts(2) = -1.959774
 CosineAnnealingWarmRestarts(2, T_mult=3, eta_min=0.2) = -1.530464
 CyclicLR(0.1, 1.0, step_size_up=3) = -1.033381
-CyclicLR(0.1, 0.9, step_size_up=3, step_size_down=2, mode='exp_range', gamma=0.8, base_momentum=0.3, max_momentum=0.7) = -0.9216559
+CyclicLR(0.1, 0.9, step_size_up=3, step_size_down=2, mode='exp_range', gamma=0.8, base_momentum=0.3, \
+max_momentum=0.7) = -0.9216559
 CyclicLR(0.1, 0.9, step_size_up=2, mode='triangular2', cycle_momentum=False) = -2.824277
 ExponentialLR(0.8) = -1.638198
 LinearLR() = -2.012796
 LinearLR(start_factor=0.2, end_factor=0.7, total_iters=4) = -1.634514
 MultiStepLR([2, 5]) = -1.868734
 MultiStepLR([2, 7], gamma=0.3) = -2.161007
-OneCycleLR(2.0, epochs=3, steps_per_epoch=5, pct_start=0.4, anneal_strategy='linear', base_momentum=0.3, max_momentum=0.7, div_factor=5.0, final_div_factor=20.0, three_phase=True) = -1.740252
+OneCycleLR(2.0, epochs=3, steps_per_epoch=5, pct_start=0.4, anneal_strategy='linear', base_momentum=0.3, \
+max_momentum=0.7, div_factor=5.0, final_div_factor=20.0, three_phase=True) = -1.740252
 OneCycleLR(2.0, total_steps=14) = -0.7108391
 PolynomialLR() = -1.501016
 PolynomialLR(total_iters=7, power=1.7) = -1.578353

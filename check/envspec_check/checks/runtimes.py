@@ -62,9 +62,9 @@ def usual(name: str, roots: Sequence[str], cache: str) -> Optional[str]:
     """Find where a library would come from otherwise: the environment, torch's own folder, or the system, by what
     `ldconfig -p` says."""
     folders = [os.path.join(sys.prefix, "lib"), *(os.path.join(root, "torch/lib") for root in roots)]
-    listed = re.findall(r"^\s*%s \(.*x86-64.*\) => (\S+)|^\s*%s \(.*AArch64.*\) => (\S+)" % ((re.escape(name),) * 2), cache, re.MULTILINE)  # fmt: skip  # noqa: E501
+    listed = re.findall(r"^\s*%s \(.*(?:x86-64|AArch64).*\) => (\S+)" % re.escape(name), cache, re.MULTILINE)
     own = [os.path.join(folder, name) for folder in folders]
-    return next((path for path in [*own, *(x86 or arm for x86, arm in listed)] if os.path.exists(path)), None)
+    return next((path for path in [*own, *listed] if os.path.exists(path)), None)
 
 
 def libraries_of_the_system() -> str:

@@ -124,8 +124,8 @@ def _is_others(path: str, old: bytes, new: bytes, prefix: str = "") -> bool:
 
 
 def _mark(content: bytes) -> bytes:
-    """Give what the texts of one recipe have in common, whatever the lock: the beginning of the first comment. JSON has
-    none, and its names are envspec's own."""
+    """Give the common part of one recipe's texts, whatever the lock: the beginning of the first comment. JSON has none,
+    and its names are envspec's own."""
     first, _, rest = content.partition(b"\n")
     return (rest if first.startswith(b"#!") else first).partition(b"\n")[0].partition(b":")[0]
 

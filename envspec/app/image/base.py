@@ -57,7 +57,7 @@ Output = ToFolder | ToArchive | ToRegistry
 
 
 def output_of(text: str) -> Output:
-    """Read what `-o` says: FILE.tar, an image's name with its registry (`host/name:tag`, `docker://name`), else a
+    """Read the value of `-o`: FILE.tar, an image's name with its registry (`host/name:tag`, `docker://name`), else a
     folder.
 
     Raises InputError for a name with a digest: that of an image is known once it is made.

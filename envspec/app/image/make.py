@@ -71,7 +71,7 @@ class MadeImage(Struct, frozen=True):
 
 
 def make_images(order: ImageOrder) -> tuple[MadeImage | None, MadeSquashfs | None]:
-    """Make what is ordered. Raises InputError, Forbidden, IndexFailure, ToolError, StorageError."""
+    """Make the images of an order. Raises InputError, Forbidden, IndexFailure, ToolError, StorageError."""
     for kind, file in (("SIF", order.sif), ("squashfs", order.squashfs)):
         if file is not None and len(order.targets) > 1:
             raise InputError(f"a {kind} is for one platform", hint=f"choose with --target {order.targets[0].name}")

@@ -168,8 +168,8 @@ def _write(spec: Spec, folder: LockFolder, lock: Lock) -> tuple[bool, list[Findi
 def outdated_recipes(
     spec: Spec, folder: LockFolder, status: Status, request: LockRequest
 ) -> tuple[str, tuple[Finding, ...]]:
-    """Give what is to be done with exported recipes that a new lock has outdated, and with those that git left
-    unmerged; a warning for recipes that can't be exported again."""
+    """Give the commands for exported recipes that a new lock has outdated, and for those that git left unmerged; a
+    warning for recipes that can't be exported again."""
     recipes = app_inputs.recipes_of(spec, request.locks_dir)
     take_in = ""
     if status in ("written", "fresh"):

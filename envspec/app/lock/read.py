@@ -101,7 +101,7 @@ class Inputs(Struct, frozen=True):
             yield note(f"{bounded.path}: {message}: exclude-newer itself is as late; remove it")
 
     def inventories(self) -> Mapping[str, Inventory]:
-        """Give what the base of the spec has, by platform: as it was locked, or read anew. Raises as `read_base`."""
+        """Give the contents of the spec's base, by platform: as it was locked, or read anew. Raises as `read_base`."""
         spec, old, request = self.spec, self.old, self.request
         if spec.base is None:
             return {}

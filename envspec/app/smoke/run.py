@@ -62,7 +62,7 @@ def plan_jobs(
 
 
 def _asking() -> Callable[[SmokeCase], tuple[str, ...]]:
-    """Give what a case asks of sbatch besides the options: what its spec says, else the site, and its GPUs' nodes."""
+    """Give a case's arguments for sbatch besides the options: by its spec, else by the site, and its GPUs' nodes."""
     site = load_settings().site.slurm
 
     def words(case: SmokeCase) -> tuple[str, ...]:

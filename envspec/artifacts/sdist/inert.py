@@ -40,12 +40,12 @@ _DATA = {
     "project_urls", "py_modules", "python_requires", "scripts", "test_suite", "tests_require", "url", "version",
     "zip_safe",
 }  # fmt: skip
-"""What setup() may be given. Not here: what names a class, an extension or a requirement of the build."""
+"""Arguments that setup() may have: none that names a class, an extension or a requirement of the build."""
 _PATHS = (
     "data_files", "license_file", "license_files", "namespace_packages", "package_data", "package_dir", "packages",
     "py_modules", "scripts",
 )  # fmt: skip
-"""What of it names files that setuptools copies, or where to."""
+"""Arguments with files that setuptools copies, or their places."""
 _FROM = {"setuptools": {"setup", *FINDERS}, "distutils.core": {"setup"}}
 _SECTIONS: Mapping[str, frozenset[str] | None] = {
     **dict.fromkeys(("metadata", "flake8", "pycodestyle", "pep8", "isort", "tool:pytest"), None),
@@ -59,7 +59,7 @@ _LOADED = ("distutils.", "setuptools.", "egg_info.", "hatch")
 """Groups of entry points that backends load while they build, also those of an egg-info in the source's folder."""
 _FILES = ("setup.py", "setup.cfg", "pyproject.toml", "hatch_build.py", "hatch.toml")
 _ENCODINGS = ("utf-8", "utf-8-sig", "ascii", "iso-8859-1")
-"""What a setup.py may say that it is written in. In others (utf-7) a comment holds lines of code."""
+"""Encodings that a setup.py may declare. In others (utf-7) a comment holds lines of code."""
 OTHER_PYTHONS = {
     "aifc", "annotationlib", "asynchat", "asyncore", "audioop", "binhex", "cgi", "cgitb", "chunk", "compression",
     "crypt", "formatter", "imghdr", "imp", "lib2to3", "macpath", "mailcap", "msilib", "nis", "nntplib", "ossaudiodev",

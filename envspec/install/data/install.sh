@@ -7,8 +7,8 @@
 #   sha256sum SHA256SUMS && sha256sum -c --quiet SHA256SUMS
 #   find . ! -type d -exec ls -dq {} + | cut -c3- | LC_ALL=C grep -vxF -e SHA256SUMS -e "$(cut -c67- SHA256SUMS)"
 # --with names the folder of an earlier bundle, where this one was made with --since.
-# The Python is the bundle's own, below PREFIX/.python. Where the bundle has none, or PYTHON=/path/to/another is given, it is
-# one of the bundle's version, with its module venv or with uv.
+# The Python is the bundle's own, below PREFIX/.python. Where the bundle has none, or PYTHON=/path/to/another is given,
+# it is one of the bundle's version, with its module venv or with uv.
 # Where there are conda packages, it wants micromamba, mamba or conda instead, which bring the Python.
 set -eu
 
@@ -243,14 +243,16 @@ else
     seeing=
     if [ -f "$here/ON_BASE" ]; then
         : "${PYTHON:=$(sed -n 1p "$here/ON_BASE")}"
-        [ -x "$PYTHON" ] || fail "these packages come on top of $PYTHON, which isn't here: install where the base is, or inside its image"
+        [ -x "$PYTHON" ] ||
+            fail "these packages come on top of $PYTHON, which isn't here: install where the base is, or in its image"
         # of a virtual environment, another one sees nothing by itself
         [ -f "${PYTHON%/bin/*}/pyvenv.cfg" ] || seeing=--system-site-packages
     fi
     python=${PYTHON:-$(first "python$version" python3 python)}
     [ -n "$python" ] || fail "no Python $version found: PYTHON=/path/to/it sh install.sh PREFIX"
     found=$("$python" -I -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-    [ "$found" = "$version" ] || fail "$python is Python $found, and the lock is for $version: PYTHON=/path/to/it sh install.sh PREFIX"
+    [ "$found" = "$version" ] ||
+        fail "$python is Python $found, and the lock is for $version: PYTHON=/path/to/it sh install.sh PREFIX"
     uv=$(first uv)
     mine=yes
     if [ -n "$uv" ]; then
@@ -260,7 +262,8 @@ else
     fi
     if [ -f "$here/ON_BASE" ]; then
         # envspec's own name for it (`envspec.install.on_base`)
-        sed -e 1d -e "${seeing:+/^import/d}" "$here/ON_BASE" >"$prefix/lib/python$version/site-packages/_envspec_base.pth"
+        sed -e 1d -e "${seeing:+/^import/d}" "$here/ON_BASE" \
+            >"$prefix/lib/python$version/site-packages/_envspec_base.pth"
     fi
 fi
 
@@ -296,7 +299,8 @@ if [ -f "$here/requirements.txt" ]; then
             "$uv" pip install --no-config --offline --python "$prefix/bin/python" --no-deps "$@"
         else
             # shellcheck disable=SC2086 # no option, or one
-            "$prefix/bin/python" -I -m pip install --isolated --disable-pip-version-check --no-cache-dir --no-deps $past "$@"
+            "$prefix/bin/python" -I -m pip install --isolated --disable-pip-version-check --no-cache-dir \
+                --no-deps $past "$@"
         fi
     }
     # a target may have nothing but what is compiled

@@ -99,7 +99,8 @@ def _pip_options(extra: list[str], flat: Collection[str]) -> str:
 
 
 def _later_note(target: LockedTarget, uv: str, pip: str) -> list[str]:
-    """Return how to install again what overwrites files of others: neither tool keeps a list's order."""
+    """Return the commands that install packages again which overwrite files of others: neither tool keeps a list's
+    order."""
     later = waves(pip_order(target), {pin.name: pin.overwrites for pin in target.pins})[1:]
     if not later:
         return []
@@ -131,7 +132,7 @@ def _git_note(groups: Iterable[str], past: str) -> list[str]:
 
 
 def _variant_note(target: LockedTarget) -> list[str]:
-    """Return what to know of variants, without their names: two branches may add some each."""
+    """Return the note on variants, without their names: two branches may add some each."""
     if not any(pin.artifact is not None and pin.artifact.variant is not None for pin in target.pins):
         return []
     return [

@@ -226,7 +226,7 @@ def _is_file_of(python: LockedPython) -> bool:
 
 
 def _unlike_the_table(python: LockedPython) -> str | None:
-    """Return how a build differs from envspec's table of builds. The table can't judge builds that came after it."""
+    """Return a build's difference from envspec's table of builds. The table can't judge builds that came after it."""
     known = sha256_of(python.platform, python.version, python.build)
     if known is None:
         return f"there is no {python.file}" if reaches(python.build) else None

@@ -82,7 +82,7 @@ def _of_pip(case: LockedCase, pin: Pin, artifact: Artifact) -> Iterator[Finding]
 def _flaw_of(
     name: str, version: str, file: str, label: str | None, platform: str, python: str, glibc: str | None
 ) -> tuple[str, str | None, str] | None:
-    """Return what is wrong with a pip package's file: code, package and sentence. Targets share most of them."""
+    """Return the faults of a pip package's file: code, package and sentence. Targets share most of them."""
     try:
         named, numbered, tags = _file_name(file, label)
         same = named == canonical_name(name) and numbered == version_of(version)

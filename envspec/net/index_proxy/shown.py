@@ -60,7 +60,7 @@ class ShownVariant(Struct, frozen=True):
 
 
 Wheels = tuple[list[Row], list[ShownVariant]]
-"""What uv is shown of a release that has variants: wheels without, and variants."""
+"""The wheels of a release with variants, as uv sees them: wheels without a variant, and variants."""
 Read = Callable[[Sequence[Row]], Variants]
 """Reads what is said of the variants of a release, of which these are wheels. Raises InvalidVariants, IndexFailure."""
 

@@ -137,7 +137,7 @@ def _standing(lock: Lock, target: LockedTarget, records: tuple[Proof, ...]) -> S
 
 
 _KEPT = frozenset({"verified", "linked", "compiles"})
-"""What commands record. The rest is a report's to prove, which says what was run."""
+"""The rungs that commands record. A report, which names its runs, proves the rest."""
 
 
 def read_records(folder: Path) -> tuple[Proof, ...]:

@@ -24,7 +24,7 @@ from envspec.review.audit.rules import findings, is_malicious
 from envspec.spec.model import Audit
 
 FRESH = timedelta(days=1)
-"""How long an answer is taken for today's. One that calls a release malicious counts until a later one doesn't."""
+"""The age up to which an answer is today's. One that calls a release malicious counts until a later one doesn't."""
 
 
 class Look(Struct, frozen=True):

@@ -30,8 +30,8 @@ from envspec.packages.requirement import canonical_name
 from envspec.review.audit.model import Advisory, DatabaseAnswer, PublishedRelease
 from envspec.review.audit.pypi import first_line
 
-# OSV's service: one query names the advisories about all releases (https://google.github.io/osv.dev/post-v1-querybatch/),
-# and each advisory has a page of its own. PyPI's own JSON doesn't have the reports of malicious releases.
+# OSV's service (https://google.github.io/osv.dev/post-v1-querybatch/): one query names the advisories about all
+# releases, and each advisory has a page of its own. PyPI's own JSON doesn't have the reports of malicious releases.
 
 
 _OSV = "https://api.osv.dev"

@@ -21,11 +21,6 @@ class Vulnerability(Struct, frozen=True):
     ignored: str | None = None
 
     @property
-    def malicious(self) -> bool:
-        """Return whether it reports the release itself as malicious (`envspec.review.audit.rules.is_malicious`)."""
-        return any(name.startswith("MAL-") for name in self.names)
-
-    @property
     def title(self) -> str:
         """ "GHSA-1 (CVE-1)"."""
         also = sorted(self.names - {self.id})
@@ -117,8 +112,8 @@ def _vulnerable(old: Known | None, new: Known) -> Iterator[Fact]:
 
 
 def _counts_anew(vulnerability: Vulnerability) -> bool:
-    # a release that was malicious before is no better for it
-    return vulnerability.malicious and vulnerability.ignored is None
+    # a release that was malicious before (`envspec.review.audit.rules.is_malicious`) is no better for it
+    return vulnerability.ignored is None and any(name.startswith("MAL-") for name in vulnerability.names)
 
 
 def _new(vulnerability: Vulnerability, *, was_known: bool) -> Fact:

@@ -232,7 +232,7 @@ def _library(family: str, title: str, new: LockedTarget, was: _Gpu, now: _Gpu) -
 def _architectures(
     what: str, package: str, before: _Compiled, after: _Compiled, target: LockedTarget, lost_risk: Risk
 ) -> Iterator[Fact]:
-    """Yield which GPUs no longer run, or run now. GPUs that the target doesn't ask for are included, at low risk."""
+    """Yield the GPUs that no longer run, or run now. GPUs that the target doesn't ask for are included, at low risk."""
     known = sorted(gpus.capabilities(), key=order)
     lost = [c for c in known if _runs(before, c) and not _runs(after, c)]
     gained = [c for c in known if _runs(after, c) and not _runs(before, c)]

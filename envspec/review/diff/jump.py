@@ -11,7 +11,7 @@ from packaging.version import Version
 from envspec.packages import conda
 
 KINDS = ("epoch", "major", "minor", "patch", "pre-release", "post-release", "local", "other", "none")
-"""How far: the first part that differs. `other` is for texts that aren't versions, `none` for equal versions.
+"""Kinds of jumps, by the first part that differs. `other` is for texts that aren't versions, `none` for equal versions.
 
 `pre-release` and `post-release` are moves within one release (2.0rc1 to 2.0, 2.0 to 2.0.post1), `local` the part
 behind the plus.

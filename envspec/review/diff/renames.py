@@ -11,7 +11,7 @@ from envspec.review.diff.model import Diff, PinChange
 from envspec.review.diff.rows import Move, Row, View, highest, in_order
 
 TITLE = "CUDA libraries"
-"""What stands for them where a package's name does."""
+"""Their title, in place of a package's name."""
 
 Partners = Mapping[tuple[str, str], str]
 """By a package's name and a target: the package whose place it took, or that took its place."""

@@ -142,7 +142,7 @@ def wrap(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
 
 
 def _fitting(word: str, room: int) -> int:
-    """Return how many characters of a word fit."""
+    """Return the number of a word's characters that fit."""
     used = 0
     for number, character in enumerate(word):
         used += cells(character)

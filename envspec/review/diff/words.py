@@ -18,7 +18,7 @@ from envspec.review.diff.renames import fold
 from envspec.review.diff.rows import RISKS, SHOUTED, Fact, Move, Review, Risk, Row, highest
 
 SHOWN = 4
-"""How many names of a list are shown; the JSON output has all of them."""
+"""The most names that a list shows; the JSON output has all of them."""
 
 
 FLAWS = "What can't be right in this lock"
@@ -30,7 +30,7 @@ ADVICE: dict[Risk, str] = {
     "medium": "Look at the 🟡 lines before you merge.",
     "low": "Routine.",
 }
-"""What to do about a review of this risk."""
+"""The advice for a review of this risk."""
 
 T = TypeVar("T")
 

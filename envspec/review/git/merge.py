@@ -148,7 +148,7 @@ _TARGET, _DIRECT = "target", "direct"
 _MACHINE = ("platform", "cuda")
 _OF_ONE_TARGET = (*_MACHINE, "glibc", "gpus", "driver", "cpu", "architectures", "driver_floor", _TARGET)
 _OF_THE_LATER = ("exclude_newer",)
-"""What both sides' pins agree with, where the later counts."""
+"""The inputs that both sides' pins agree with, where the later counts."""
 
 _NAMES: Mapping[str, Callable[[Any], str]] = {
     "allow_source": str,

@@ -66,7 +66,7 @@ def html(page: Page) -> str:
 
 
 _INERT = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
-"""What could end a script element, open a comment, or end a line in old engines, as JSON's own escapes."""
+"""JSON's escapes of characters that end a script element, open a comment, or end a line in old engines."""
 
 
 def page_data(page: Page) -> str:

@@ -12,7 +12,7 @@ from envspec.review.diff import words
 from envspec.review.report.model import Licence, PackageRow, Page, Trouble
 
 _SHOUTED = 3
-"""How many of the loudest stand there by themselves."""
+"""The number of the loudest findings that have a line each."""
 
 
 class Eye(Struct, frozen=True):

@@ -1,7 +1,5 @@
 """uv's answer, read: every kind of source that PEP 751 knows."""
 
-# ruff: noqa: E501 - recorded texts are left as they are
-
 import pytest
 
 from envspec.base.documents import read_toml
@@ -20,7 +18,8 @@ requires-python = ">=3.12"
 name = "alpha"
 version = "1.0"
 wheels = [
-    {{ url = "https://host/files/alpha-1.0-cp312-cp312-manylinux_2_28_x86_64.whl", upload-time = 2024-01-01T00:00:00Z, size = 10, hashes = {{ sha256 = "aa" }} }},
+    {{ url = "https://host/files/alpha-1.0-cp312-cp312-manylinux_2_28_x86_64.whl", \
+    upload-time = 2024-01-01T00:00:00Z, size = 10, hashes = {{ sha256 = "aa" }} }},
     {{ url = "https://host/files/alpha-1.0-py3-none-any.whl", hashes = {{ sha256 = "bb" }} }},
 ]
 sdist = {{ url = "https://host/files/alpha-1.0.tar.gz", hashes = {{ sha256 = "cc" }} }}
@@ -38,7 +37,8 @@ wheels = [{{ url = "https://host/files/build_of-2.1%2Bcu126-py3-none-any.whl", h
 [[packages]]
 name = "clip"
 version = "1.0"
-vcs = {{ type = "git", url = "https://host/clip.git", requested-revision = "main", commit-id = "{COMMIT}", subdirectory = "python" }}
+vcs = {{ type = "git", url = "https://host/clip.git", requested-revision = "main", \
+    commit-id = "{COMMIT}", subdirectory = "python" }}
 
 [[packages]]
 name = "direct"
@@ -84,6 +84,7 @@ def test_every_source() -> None:
 
 
 HEAD = 'lock-version = "1.0"\ncreated-by = "uv"\n'
+X = HEAD + '[[packages]]\nname = "x"\nversion = "1.0"\nwheels = '
 
 
 def test_no_packages() -> None:
@@ -113,7 +114,8 @@ def test_files_of_indexes_are_read_as_packaging_reads_them(monkeypatch: pytest.M
     ]
     rows[0] += "\nmarker = \"os_name != 'nt'\""
     rows.append(
-        f'name = "src"\nversion = "1.0"\nindex = "https://host/simple"\nsdist = {{ url = "http://h/src-1.0.zip", {file} }}'
+        'name = "src"\nversion = "1.0"\nindex = "https://host/simple"\n'
+        f'sdist = {{ url = "http://h/src-1.0.zip", {file} }}'
     )
     text = HEAD + "".join(f"[[packages]]\n{row}\n" for row in rows)
     plain = read_pylock(text)
@@ -124,7 +126,7 @@ def test_files_of_indexes_are_read_as_packaging_reads_them(monkeypatch: pytest.M
 
 
 def test_a_file_without_a_sha256_or_with_a_name_of_its_own_is_read() -> None:
-    text = f'{HEAD}[[packages]]\nname = "x"\nversion = "1.0"\nwheels = [{{ url = "https://h/x.whl", name = "a__b-1.whl", hashes = {{ sha512 = "1" }} }}]\n'
+    text = X + '[{ url = "https://h/x.whl", name = "a__b-1.whl", hashes = { sha512 = "1" } }]'
     ((file,),) = (one.files for one in read_pylock(text))
     assert (file.file, file.sha256) == ("a__b-1.whl", None)
 
@@ -142,7 +144,7 @@ def test_a_file_without_a_sha256_or_with_a_name_of_its_own_is_read() -> None:
     ],
 )
 def test_whatever_else_an_answer_has_is_packagings_to_judge(of: str, by: str) -> None:
-    text = f'{HEAD}[[packages]]\nname = "x"\nversion = "1.0"\nwheels = [{{ url = "https://h/x.whl", size = 1, hashes = {{ sha256 = "{"ab" * 32}" }} }}]\n'
+    text = X + f'[{{ url = "https://h/x.whl", size = 1, hashes = {{ sha256 = "{"ab" * 32}" }} }}]\n'
     assert answer._plain(read_toml(text)) is not None
     assert answer._plain(read_toml(text.replace(of, by))) is None
 

@@ -6,6 +6,7 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -146,13 +147,13 @@ def test_the_locked_python_stands_on_the_page_and_what_images_have_instead() -> 
     lock = sample.lock(of)
     build = LockedPython("linux-64", "3.12.14", "20260814", "cpython-3.12.14+20260814.tar.gz", "ab" * 32)
     elsewhere = replace(build, platform="osx-arm64", version="3.12.99")
-    shared = {"lock": "l", "digest": DIGEST, "audit": None, "review": "nothing"}
-    made = html(page_of(of, lock.targets, **shared, pythons=(build, elsewhere)))  # type: ignore[arg-type]
+    shared: dict[str, Any] = {"lock": "l", "digest": DIGEST, "audit": None, "review": "nothing"}
+    made = html(page_of(of, lock.targets, **shared, pythons=(build, elsewhere)))
     found = section(made, "targets")
     assert all(told in found for told in ("3.12.14", "20260814", build.file, build.sha256))
     assert "3.12.99" not in made and "Python of their base" not in made
     own = replace(of, image=replace(of.image, python="base"))
-    assert "Python of their base" in section(html(page_of(own, lock.targets, **shared)), "targets")  # type: ignore[arg-type]
+    assert "Python of their base" in section(html(page_of(own, lock.targets, **shared)), "targets")
 
 
 def test_targets_of_all_packages_are_left_out_of_the_data() -> None:

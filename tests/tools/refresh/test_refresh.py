@@ -25,17 +25,22 @@ schema = 1
 sources.seen = "seen"
 
 releases = [
-  { version = "2.0.0", python = ">=3.8", torchvision = ["0.15.1"], torchaudio = ["2.0.1"], triton = "2.0.0", pypi = { linux-64 = "cu117", osx-arm64 = "cpu" }, source = "seen" },
-  { version = "2.1.0",  python = ">=3.8", torchvision = ["0.16.0"], torchaudio = ["2.1.0"], triton = "2.1.0", pypi = { linux-64 = "cu121", osx-arm64 = "cpu" }, source = "seen" },
+  { version = "2.0.0", python = ">=3.8", torchvision = ["0.15.1"], torchaudio = ["2.0.1"], triton = "2.0.0", \
+    pypi = { linux-64 = "cu117", osx-arm64 = "cpu" }, source = "seen" },
+  { version = "2.1.0",  python = ">=3.8", torchvision = ["0.16.0"], torchaudio = ["2.1.0"], triton = "2.1.0", \
+    pypi = { linux-64 = "cu121", osx-arm64 = "cpu" }, source = "seen" },
 ]
 
 builds = [
-  { torch = "2.0.0", variant = "cu117", platform = "linux-64", pythons = "3.8-3.11", sm = "3.7 8.6", glibc = "2.17", trust = "high", source = "seen" },
+  { torch = "2.0.0", variant = "cu117", platform = "linux-64", pythons = "3.8-3.11", sm = "3.7 8.6", \
+    glibc = "2.17", trust = "high", source = "seen" },
   { torch = "2.0.0", variant = "cpu", platform = "osx-arm64", pythons = "3.8-3.11", trust = "high", source = "seen" },
-  { torch = "2.1.0", variant = "cu121", platform = "linux-64", pythons = "3.8-3.11", sm = "5.0 9.0", cudnn = "8.9.2.26", nccl = "2.18.1", triton = "2.1.0", glibc = "2.17", trust = "high", source = "seen" },
+  { torch = "2.1.0", variant = "cu121", platform = "linux-64", pythons = "3.8-3.11", sm = "5.0 9.0", \
+    cudnn = "8.9.2.26", nccl = "2.18.1", triton = "2.1.0", glibc = "2.17", \
+    trust = "high", source = "seen" },
   { torch = "2.1.0", variant = "cpu", platform = "osx-arm64", pythons = "3.8-3.11", trust = "high", source = "seen" },
 ]
-"""  # noqa: E501  (one row a line, as in the tables)
+"""
 
 CUDA_12_1 = (
     "filelock",

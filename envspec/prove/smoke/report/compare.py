@@ -119,7 +119,7 @@ _DECIDING = (
     *("spec", "target", "lock", "check", "evidence", "workload", "seed", "steps", "precision"),
     *("torch", "device", "architecture"),
 )
-"""What has to be equal for weights to be, in the order in which it's told."""
+"""The facts that equal weights presuppose, in the order of a report."""
 
 
 def _facts(left: SmokeReport, right: SmokeReport) -> dict[str, tuple[str, str]]:

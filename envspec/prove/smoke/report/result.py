@@ -381,7 +381,7 @@ def findings(checks: Iterable[CheckResult]) -> tuple[CheckResult, ...]:
 
 
 PRETENDED = "pretended"
-"""What a report without a GPU behind it is marked with."""
+"""The mark of a report without a GPU behind it."""
 
 
 def is_pretended(report: SmokeReport) -> bool:
