@@ -21,6 +21,7 @@ from envspec.base.errors import EnvspecError, InputError, Place, SpecError, toge
 from envspec.base.reader.document import key_path
 from envspec.base.reader.structure import violations
 from envspec.base.texts import few, plural, printable
+from envspec.draft.claims import settle
 from envspec.draft.imports import declarations, find_declaration, is_brought, read_imports
 from envspec.draft.join import PART, Contradiction, Declaration, contradictions, join, without
 from envspec.draft.model import Draft, NewTarget, Note
@@ -110,7 +111,8 @@ def write_spec(request: InitRequest, ask: Callable[[tuple[str, ...], str | None]
     refuse_odd(request.python, request.platforms, None if cuda == "cpu" else cuda, driver, request.glibc)
     sources = _sources(request)
     draft = _draft(sources, request)
-    if ask and not (gpus or cuda or driver or draft.cuda or draft.cuda_bounds or draft.targets):
+    settled = settle(draft.claims)
+    if ask and not (gpus or cuda or driver or settled.cuda or settled.cuda_bounds or draft.targets):
         here = hardware_of(gather_hardware())
         gpus, driver = ask(here.gpus, here.driver)
     machines = Machines(tuple(dict.fromkeys(request.platforms)), cuda, gpus, driver, request.glibc)
@@ -124,7 +126,7 @@ def write_spec(request: InitRequest, ask: Callable[[tuple[str, ...], str | None]
     # what of the file no spec can hold is told apart from what is wrong with the command line
     draft = make_parseable(lambda candidate: render(candidate, heading, candidate.targets or (CPU,)), draft, parse)
     chosen = choose(draft, machines, pythons, lambda candidate, made: parse(render(candidate, heading, made)))
-    draft = replace(draft, notes=(*draft.notes, *chosen.notes, *_of_build(chosen.python, draft)))
+    draft = replace(draft, notes=(*draft.notes, *settled.notes, *chosen.notes, *_of_build(chosen.python, draft)))
     says = {
         key: f"{source.file} says so"
         for source in reversed(sources)
@@ -296,7 +298,7 @@ def _files_that_count(sources: Sequence[Declaration], request: InitRequest) -> t
 
 
 def _says(source: Declaration, key: str) -> bool:
-    return source.aside is None and bool(getattr(source.draft, key))
+    return source.aside is None and bool(getattr(settle(source.draft.claims), key))
 
 
 def _adds(offered: Draft, draft: Draft) -> bool:
@@ -350,8 +352,9 @@ def _pythons(draft: Draft) -> list[str]:
     year_before = f"{int(day[:4]) - 1:04}{day[4:]}"
     out = [minor for minor, released in _PYTHONS.items() if released < day] or list(_PYTHONS)
     every = sorted(out, key=lambda minor: _PYTHONS[minor] > year_before)
-    exact = draft.python and (f"=={draft.python}" if draft.python.count(".") > 1 else f"=={draft.python}.*")
-    requirement = ",".join(filter(None, (draft.requires_python, exact)))
+    settled = settle(draft.claims)
+    exact = settled.python and (f"=={settled.python}" if settled.python.count(".") > 1 else f"=={settled.python}.*")
+    requirement = ",".join(filter(None, (settled.requires, exact)))
     fitting = {
         minor: releases
         for minor in (*every, *_PYTHONS, *PYTHONS)

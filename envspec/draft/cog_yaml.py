@@ -27,10 +27,10 @@ def read(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: Requireme
                 f"build.{key} is left out: a spec runs no commands, and Cog's own options stay with it", place
             )
     if version := optional(build.get("python_version"), "python_version"):
-        gathered.python_version(version, place)
+        gathered.claim("python-version", version, place)
     cuda = optional(build.get("cuda"), "cuda")
     if not build.get("gpu"):
-        gathered.build_of("cpu")
+        gathered.build_of("cpu", place)
     elif cuda:
         gathered.cuda_version(cuda, place)
     else:

@@ -154,7 +154,7 @@ def _with_continuation(line: str, lines: Iterator[tuple[int, str]]) -> str:
 def _base(image: str, gathered: Gathered, place: Place) -> None:
     name, _, tag = image.partition("@")[0].rpartition("/")[2].partition(":")
     if name == "python":
-        gathered.python_version(re.sub(r"-.*", "", tag), place)
+        gathered.claim("python-version", re.sub(r"-.*", "", tag), place)
     elif cuda := re.search(r"cuda[-:]?([0-9]+\.[0-9]+)", image.rpartition("/")[2]):
         gathered.cuda_version(cuda[1], place)
     if name == "pytorch" and (torch := re.match(r"[0-9]+(?:\.[0-9]+)+", tag)):

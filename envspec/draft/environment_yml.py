@@ -132,7 +132,7 @@ def match_spec(text: str, gathered: Gathered, place: Place) -> bool:
         gathered.cuda_of_match_spec(bound, place)
         return False
     if name == "cpuonly":
-        gathered.build_of("cpu")
+        gathered.build_of("cpu", place)
         return False
     if name == "pip":
         gathered.note("pip is left out: an environment needs none to be installed", place)

@@ -12,22 +12,17 @@ from envspec.base.errors import Place
 from envspec.base.reader.nodes import BadValue
 from envspec.base.redact import has_credentials, is_secret, redact, without_credentials
 from envspec.configuration.settings import host_of
-from envspec.draft.cuda import candidates, within
-from envspec.draft.model import Draft, NewTarget, Note
-from envspec.facts.python_builds import TRIPLES, versions_of
+from envspec.draft.model import Draft, NewTarget, Note, VersionClaim
 from envspec.facts.torch_builds import cuda_of
 from envspec.lock.formats.foreign.shape import index_name, is_pypi_itself, optional, string, strings
 from envspec.packages.conda import admits, version_and_build
-from envspec.packages.python_range import bound_of, releases_of, specifier_of
+from envspec.packages.python_range import specifier_of
 from envspec.packages.requirement import (
     canonical_name,
-    is_requirement,
     parse_requirement,
     too_much,
 )
-from envspec.packages.version_numbers import numbers
 from envspec.spec.advice import slug
-from envspec.spec.forms import PYTHONS
 from envspec.spec.values import bound, override, requirement
 
 _PYTORCH = ("torch", "torchaudio", "torchvision")
@@ -42,8 +37,6 @@ _PAGES = {
     "download.openmmlab.com": ("mmcv", "mmcv-full"),
 }
 """The packages that pages with links have, by their host, as their projects' instructions say."""
-_PYTHON = re.compile(r"\s*={0,2}\s*(?:cpython[-@]?)?(3\.[0-9]{1,2})(\.[0-9]{1,2}(?![0-9a-z]))?(?![0-9])")
-"""A version of Python that a tag, cog.yaml or .python-version names."""
 _CUDA = re.compile(r"[0-9]{1,2}(\.[0-9]{1,2})?")
 
 
@@ -93,13 +86,10 @@ class Gathered:
         self.unisolated: dict[str, None] = {}
         self.platforms: dict[str, None] = {}
         self.available: dict[str, tuple[str, ...]] = {}
-        self.cuda: dict[str, None] = {}
-        self.cuda_bounds: dict[str, None] = {}
-        self.cuda_of_machines: str | None = None
+        self.claims: dict[VersionClaim, None] = {}
+        self.places: dict[str, Place] = {}
         self.notes: dict[Note, None] = {}
         self.hashes = 0
-        self.python: str | None = None
-        self.requires_python: str | None = None
         self.description: str | None = None
         self.name: str | None = None
         self.exclude_newer: str | None = None
@@ -170,6 +160,7 @@ class Gathered:
         key = (canonical_name(parsed.name), str(parsed.marker or ""))
         if key not in into:
             into[key] = cleaned
+            self.places.setdefault(cleaned, place)
             return
         if len(into[key]) > _LONGEST:  # each further one would be joined with all before it
             self.note(f"{cleaned!r} is left out: so many requirements on {key[0]} stand before it", place)
@@ -186,6 +177,7 @@ class Gathered:
             joined.specifier = bounds
         elif bounds:
             self.note(f"{key[0]}: the bound {bounds} is left out, since it comes from a URL", place)
+        self.places.setdefault(str(joined), self.places.get(into[key], place))
         into[key] = str(joined)
 
     def constraint(self, text: str, place: Place) -> None:
@@ -223,7 +215,7 @@ class Gathered:
             self.note(f"{text!r} is left out: it {error.reason}", place)
             return None
         for variant in _BUILD.findall(text):
-            self.build_of(variant)
+            self.build_of(variant, place)
         if "@" in text.partition(";")[0]:
             return text
         bare, semicolon, marker = text.partition(";")
@@ -240,17 +232,20 @@ class Gathered:
         self.note("a URL's credentials are left out: give them by git, netrc or the keyring", place)
         return text.replace(url_match[0], without_credentials(url_match[0]))
 
-    def build_of(self, variant: str) -> None:
+    def claim(self, about: str, text: str, place: Place, written: str = "") -> None:
+        """Take what a file says of Python or CUDA."""
+        if text.strip():
+            self.claims[VersionClaim(about, text.strip(), place, written)] = None
+
+    def build_of(self, variant: str, place: Place) -> None:
         """Take a variant of PyTorch's builds (`cu128`, `cpu`) for what it says: the target's CUDA."""
-        self.cuda[cuda_of(variant) or "cpu"] = None
+        self.claim("cuda", cuda_of(variant) or "cpu", place)
 
     def cuda_version(self, text: str, place: Place) -> None:
         """Take a CUDA that a label, a tag or a file names (`12.4.1`): its minor version, or the newest of a major."""
         named = _CUDA.search(text)
-        if named and named[1]:
-            self.cuda[named[0]] = None
-        elif named:
-            self.cuda_bounds[f"{named[0]}.*"] = None
+        if named:
+            self.claim("cuda" if named[1] else "cuda-version", named[0] if named[1] else f"{named[0]}.*", place)
         else:
             self.note(f"CUDA {text.strip(' =')!r} is no version: choose one with --cuda", place)
 
@@ -259,30 +254,8 @@ class Gathered:
         version, _ = version_and_build(f"cuda {bound}")
         if version in ("", "*"):
             self.note("a CUDA without a version is asked for: choose one with --cuda", place)
-            return
-        self.cuda_bounds[version] = None
-        if exact := re.fullmatch(r"={0,2}([0-9]+\.[0-9]+)(?:\.[0-9*]+)*", version):
-            self.cuda[exact[1]] = None
-
-    def settled_cuda(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Give the CUDA versions that are named, newest first, and the bounds that choose one where none is: what lies
-        outside the bounds is told."""
-        named = sorted((version for version in self.cuda if version != "cpu"), key=numbers, reverse=True)
-        bounds = tuple(self.cuda_bounds)
-        if machines := self.cuda_of_machines:
-            # the CUDA that drivers reach, which counts where nothing else chooses one
-            if not named and (not bounds or within(bounds, [machines])):
-                named, bounds = ([machines], bounds) if "." in machines else (named, (*bounds, f"{machines}.*"))
-            else:
-                self.note(f"machines with CUDA {machines} are left out: a target's `driver` says what they have")
-        inside = within(bounds, named)
-        if not (inside or candidates(bounds, "linux-64")):
-            self.note(f"no CUDA is {' and '.join(bounds)}: choose one with --cuda")
-            return tuple(named), ()
-        for version in named:
-            if version not in inside:
-                self.note(f"CUDA {version} is left out: {' and '.join(bounds)} is asked for, too")
-        return tuple(inside), bounds
+        else:
+            self.claim("cuda-version", version, place)
 
     def index(self, url: str, place: Place, name: str | None = None, *, first: bool = False) -> str | None:
         """Take an index, and give its name in the spec; PyTorch's say the CUDA, and PyPI needs no name.
@@ -302,7 +275,7 @@ class Gathered:
         if known.startswith("pytorch/"):
             variant = known.partition("/")[2]
             if re.fullmatch(_VARIANT, variant):
-                self.build_of(variant)
+                self.build_of(variant, place)
             else:
                 self.note(f"the PyTorch index for {variant} is left out: envspec knows CUDA and CPU builds", place)
             if "/nightly/" in url or "/test/" in url:
@@ -315,7 +288,7 @@ class Gathered:
         """Take a page with links to files, and give its name in the spec. Which packages it has, its file doesn't
         say."""
         for variant in _BUILD.findall(unquote(url)):
-            self.build_of(variant)
+            self.build_of(variant, place)
         bare = self._address(url, "a page's", place)
         if bare is None:
             return None
@@ -356,52 +329,12 @@ class Gathered:
         into[name] = url
         return name
 
-    def python_version(self, text: str, place: Place) -> None:
-        """Take the Python that a tag or a file names, with its patch release where envspec knows the build."""
-        named = _PYTHON.match(text)
-        if not named:
-            self.requires(text, place)
-            return
-        minor, patch = named.groups(default="")
-        if minor not in PYTHONS:
-            self.note(f"Python {minor} is left out: envspec takes {PYTHONS[0]} to {PYTHONS[-1]}", place)
-            return
-        known = [version for platform in TRIPLES for version in versions_of(minor, platform)]
-        if patch and f"{minor}{patch}" not in known:
-            self.note(f"Python {minor}{patch} is taken as {minor}: envspec knows no build of it", place)
-            patch = ""
-        self.python = f"{minor}{patch}"
-
     def python_of_match_spec(self, bound: str, place: Place) -> None:
         """Take what a match spec says of Python's version, as rattler reads it."""
         match_spec = f"python {version_and_build(f'python {bound}')[0]}"
         specifier = specifier_of(lambda version: admits(match_spec, version, ""), bound)
         # a Python without a release says that there is none
-        self.requires("<0" if specifier is None else specifier, place, bound)
-
-    def requires(self, specifier: str | None, place: Place, written: str | None = None) -> None:
-        """Take a bound on Python beside those that there are. `written` is the file's own text for it."""
-        specifier, written = (specifier or "").strip(), (written or specifier or "").strip(" =")
-        if not specifier:
-            return
-        clauses = f"{self.requires_python or ''},{specifier}".split(",")
-        together = ",".join(dict.fromkeys(clause.strip() for clause in clauses if clause.strip()))
-        fitting = [minor for minor in PYTHONS if releases_of(minor, together)]
-        if not fitting:
-            why = f"the file says {self.requires_python} too" if self.requires_python else "envspec takes "
-            why += "" if self.requires_python else f"{PYTHONS[0]} to {PYTHONS[-1]}"
-            why = why if is_requirement(f"python {specifier}") else "it isn't a specifier"
-            self.note(f"Python {written} is left out: {why}", place)
-            return
-        releases = releases_of(fitting[0], together)
-        bound = bound_of(releases) if len(fitting) == 1 else together
-        if len(fitting) > 1 or (bound is not None and len(releases) > 1):
-            self.requires_python = together
-            return
-        self.python = fitting[0] if bound is None else releases[0]
-        if self.python == f"{fitting[0]}.0" and self.python not in written:
-            text = f"Python {written} means {self.python} alone"
-            self.note(f"{text}: write {fitting[0]}.* for the newest {fitting[0]}", place)
+        self.claim("python", "<0" if specifier is None else specifier, place, bound)
 
     def take(self, other: Draft, file: str) -> None:
         """Take what another file asks for, which contradicts nothing here."""
@@ -416,7 +349,8 @@ class Gathered:
         own = self.own if other.project and not is_further else self.pip
         for into, texts in ((self.pip, other.pip), (own, other.own), (self.constraints, other.constraints)):
             for text in texts:
-                self.requirement(text, place, into)
+                self.requirement(text, other.places.get(text, place), into)
+        self.places = {**other.places, **self.places}
         for text, _ in other.overrides:
             self.override(text, place)
         for name, index in other.sources.items():
@@ -426,17 +360,13 @@ class Gathered:
                 self.note(f"{key}={value} is left out: another file has {key}={self.variables[key]}", place)
         for retained, more in (
             *((self.conda, other.conda), (self.channels, other.channels), (self.apt, other.apt)),
-            *((self.unisolated, other.unisolated), (self.platforms, other.platforms), (self.cuda, other.cuda)),
-            (self.cuda_bounds, other.cuda_bounds),
+            *((self.unisolated, other.unisolated), (self.platforms, other.platforms)),
         ):
             retained.update(dict.fromkeys(more))
+        self.claims.update(dict.fromkeys(other.claims))
         self.notes.update(dict.fromkeys(other.notes))
-        if self.python is None or (other.python or "").startswith(f"{self.python}."):
-            self.python = other.python
         self.description = self.description or other.description
         self.exclude_newer = self.exclude_newer or other.exclude_newer
-        if other.requires_python and other.requires_python != self.requires_python:
-            self.requires_python = ",".join(filter(None, (self.requires_python, other.requires_python)))
         if is_further and other.project:
             text = f"the requirements of the project in {other.project[0]} are listed: a spec names one local project"
             self.note(text, place)
@@ -454,14 +384,7 @@ class Gathered:
         if self.hashes:
             count = f"{self.hashes} requirement{'s' if self.hashes > 1 else ''}"
             self.note(f"the hashes of {count} are left out: the lock has its own")
-        versions, cuda_bounds = self.settled_cuda()
-        if len(versions) > 1:
-            self.note(f"CUDA {', '.join(versions)}: the target has the newest; add targets for the others")
-        if (versions or cuda_bounds) and "cpu" in self.cuda:
-            self.note("CPU builds: add a target without cuda for these")
         return Draft(
-            self.python,
-            self.requires_python,
             self.description,
             self.exclude_newer,
             tuple(self.pip.values()),
@@ -474,7 +397,6 @@ class Gathered:
             self.find_links,
             {**self._sources_of_pages(), **self.sources},
             tuple(self.unisolated),
-            versions or (("cpu",) if "cpu" in self.cuda else ()),
             tuple(self.platforms),
             self.variables,
             tuple(self.apt),
@@ -483,7 +405,8 @@ class Gathered:
             tuple(self.notes),
             self.targets,
             self.name,
-            cuda_bounds,
+            tuple(self.claims),
+            self.places,
         )
 
 

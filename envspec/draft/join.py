@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.base.texts import few, plural
-from envspec.draft.cuda import candidates, within
+from envspec.draft.claims import Agreement, candidates, settle, within
 from envspec.draft.gather import Gathered
 from envspec.draft.model import Draft, Note
 from envspec.packages.names import requirement_name
@@ -38,7 +38,7 @@ class Declaration(Struct, frozen=True):
     @property
     def gives(self) -> str:
         """What it asks for, in a few words; empty where that is nothing."""
-        draft = self.draft
+        draft, settled = self.draft, settle(self.draft.claims)
         requirements = [*(() if draft.project else draft.own), *draft.pip]
         names = few([requirement_name(text.rpartition("::")[2]) for text in (*requirements, *draft.conda)], 6)
         counts = (
@@ -51,8 +51,8 @@ class Declaration(Struct, frozen=True):
         parts = [
             f"the project with {plural(len(draft.own), 'requirement')}" if draft.project else "",
             *(plural(count, word) for count, word in counts if count),
-            *(f"Python {version}" for version in (draft.python, draft.requires_python) if version),
-            f"CUDA {', '.join(draft.cuda or draft.cuda_bounds)}" if draft.cuda or draft.cuda_bounds else "",
+            *(f"Python {version}" for version in (settled.python, settled.requires) if version),
+            f"CUDA {', '.join(cudas)}" if (cudas := settled.cuda or settled.cuda_bounds) else "",
         ]
         return ", ".join(filter(None, parts)) + (f" ({names})" if names else "")
 
@@ -129,13 +129,14 @@ def with_extras(draft: Draft, extras: Iterable[str]) -> Draft:
 
 def contradictions(drafts: Mapping[str, Draft]) -> Iterator[Contradiction]:
     """Find what files contradict each other in."""
-    pythons = {file: python for file, draft in drafts.items() if (python := draft.python or draft.requires_python)}
+    settled = {file: settle(draft.claims) for file, draft in drafts.items()}
+    pythons = {file: python for file, of in settled.items() if (python := of.python or of.requires)}
     bounds = (python if python.startswith(tuple("<>=!~")) else f"=={python}.*" for python in pythons.values())
     if not _can_hold(bounds):
         yield Contradiction("Python", pythons, "--python")
-    cudas = {file: cuda for file, draft in drafts.items() if (cuda := _cuda(draft) or ",".join(draft.cuda_bounds))}
-    named = {cuda for cuda in map(_cuda, drafts.values()) if cuda}
-    of_cuda = [bound for draft in drafts.values() for bound in draft.cuda_bounds]
+    cudas = {file: cuda for file, of in settled.items() if (cuda := _cuda(of) or ",".join(of.cuda_bounds))}
+    named = {cuda for cuda in map(_cuda, settled.values()) if cuda}
+    of_cuda = [bound for of in settled.values() for bound in of.cuda_bounds]
     if len(named) > 1 or not (within(of_cuda, named) if named else candidates(of_cuda, "linux-64")):
         yield Contradiction("CUDA", cudas, "--cuda")
     bounds_by_name: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
@@ -150,8 +151,8 @@ def contradictions(drafts: Mapping[str, Draft]) -> Iterator[Contradiction]:
             yield Contradiction(name, {file: text for file, (_, text) in bounds_by_file.items()})
 
 
-def _cuda(draft: Draft) -> str | None:
-    return next((version for version in draft.cuda if version != "cpu"), None)
+def _cuda(settled: Agreement) -> str | None:
+    return next((version for version in settled.cuda if version != "cpu"), None)
 
 
 def _asks(draft: Draft) -> Iterator[tuple[str, str, str, str]]:

@@ -16,7 +16,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from envspec.base.errors import Place
-from envspec.draft.cuda import candidates
 from envspec.draft.environment_yml import match_spec
 from envspec.draft.gather import Gathered, dependency, has_project
 from envspec.draft.model import NewTarget
@@ -232,7 +231,7 @@ def read(text: str, data: Mapping[str, Any], path: Path, gathered: Gathered) -> 
             feature(part, gathered, place)
             system = requirements(_system(part), "system-requirements", gathered, place)
             if "cuda" in system:
-                gathered.cuda_of_machines = system.pop("cuda")
+                gathered.claim("cuda-driver", system.pop("cuda"), place)
             for key in system:
                 gathered.note(f"system-requirements: {key} is left out: add it to the target", place)
             _note_target_parts(part, known, gathered, place)
@@ -351,17 +350,15 @@ def _targets(environments: Iterable[_Environment], known: Sequence[Platform], ga
 
 def _target(name: str, platform: Platform, gathered: Gathered, place: Place) -> NewTarget:
     system = platform.system
-    gathered.cuda_of_machines = system.get("cuda")
-    named, bounds = gathered.settled_cuda()
-    cuda = next(iter(named or (candidates(bounds, platform.subdir) if bounds else ())), None)
+    gathered.claim("cuda-driver", system.get("cuda", ""), place)
     capability = system.get("capability")
     return NewTarget(
         name,
         platform.subdir,
-        cuda,
-        (f"sm_{capability.replace('.', '')}",) if capability and cuda else (),
+        gpus=(f"sm_{capability.replace('.', '')}",) if capability else (),
         glibc=system.get("glibc"),
         cpu=system.get("cpu"),
+        claims=tuple(claim for claim in gathered.claims if claim.about.startswith("cuda")),
     )
 
 
@@ -372,12 +369,8 @@ def _common(each: Sequence[Sequence[_Asked]]) -> tuple[_Asked, ...]:
 
 def _join(each: Sequence[Gathered], gathered: Gathered, place: Place) -> None:
     """Take what a spec says once of what the targets say."""
-    pythons = dict.fromkeys(target_gathered.python for target_gathered in each if target_gathered.python)
-    if len(pythons) > 1:
-        gathered.note(f"Python {', '.join(pythons)}: a spec has one, and this one the first", place)
     for target_gathered in each:
-        gathered.python = gathered.python or target_gathered.python
-        gathered.requires(target_gathered.requires_python, place)
+        gathered.claims.update({bound: None for bound in target_gathered.claims if bound.about.startswith("python")})
         for key, text in target_gathered.overrides.items():
             if gathered.overrides.setdefault(key, text) != text:
                 gathered.note(

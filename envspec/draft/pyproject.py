@@ -75,7 +75,7 @@ def _project(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: Requi
     project = table(data["project"], "project")
     gathered.description = gathered.description or optional(project.get("description"), "description")
     gathered.name = gathered.name or optional(project.get("name"), "name")
-    gathered.requires(optional(project.get("requires-python"), "requires-python"), place)
+    gathered.claim("python", optional(project.get("requires-python"), "requires-python") or "", place)
     own_extras = table(project.get("optional-dependencies"), "optional-dependencies")
     extras = {canonical_name(name): strings(requirements, name) for name, requirements in own_extras.items()}
     own_name = canonical_name(optional(project.get("name"), "name") or "")
@@ -261,7 +261,7 @@ def _poetry(poetry: Mapping[str, Any], gathered: Gathered, place: Place) -> None
                 [alternative for alternative in alternatives if alternative is not None]
             )
             # a bound without a release says that there is none
-            gathered.requires("<0" if specifier is None else specifier, place, text)
+            gathered.claim("python", "<0" if specifier is None else specifier, place, text)
             continue
         for constraint in value if isinstance(value, list) else [value]:
             if isinstance(constraint, dict) and constraint.get("optional"):

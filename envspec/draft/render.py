@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from envspec.base.errors import Place, SpecError, SpecErrors
 from envspec.base.redact import redact
 from envspec.base.texts import printable
+from envspec.draft.claims import settle
 from envspec.draft.gather import Gathered
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.lock.toml_text import inline_strings, key, string, value
@@ -131,7 +132,8 @@ def _lines(draft: Draft, heading: Heading, targets: Iterable[NewTarget]) -> Iter
     yield f"name = {string(heading.name)}"
     if draft.description:
         yield f"description = {string(' '.join(draft.description.split()))}"
-    says = draft.requires_python and f"the files: {draft.requires_python}"
+    requires = settle(draft.claims).requires
+    says = requires and f"the files: {requires}"
     yield f"python = {string(heading.python)}" + _aside("; ".join(filter(None, (says, heading.why.get("python")))))
     if draft.exclude_newer:
         yield f"exclude-newer = {string(draft.exclude_newer)}"

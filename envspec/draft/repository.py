@@ -64,7 +64,7 @@ def read_draft(path: Path, root: Path | None = None, known: frozenset[str] = fro
         elif form == "setup_cfg":
             setup_py.read_cfg(text, path, gathered)
         elif form == "python_version":
-            gathered.python_version(text.split("\n")[0], Place(str(path), 1))
+            gathered.claim("python-version", text.split("\n")[0], Place(str(path), 1))
         else:
             pyproject.read(toml_of(text), path, gathered, reader)
     if form in ("environment_yml", "dockerfile", "readme", "conda_list"):

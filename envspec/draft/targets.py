@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from envspec.base.errors import Infeasible, together
 from envspec.base.finding import Finding
-from envspec.draft.cuda import candidates
+from envspec.draft.claims import candidates, settle
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.facts import gpus as gpu_facts, released, torch_builds
 from envspec.packages.names import requirement_name
@@ -73,14 +73,15 @@ def choose(
     of a draft with these targets. Raises Infeasible where nothing works, with what the rules say against the nearest.
     """
     platforms = machines.platforms or draft.platforms or _platforms_of(machines.gpus) or ("linux-64",)
-    named = machines.cuda or next((version for version in draft.cuda if version != "cpu"), None)
+    settled = settle(draft.claims, platforms[0])
+    named = (machines.cuda,) if machines.cuda else tuple(version for version in settled.cuda if version != "cpu")
     if draft.targets:
         options = [tuple(_on_machine(target, machines, alone=len(draft.targets) == 1) for target in draft.targets)]
-    elif machines.cuda == "cpu" or not (named or draft.cuda_bounds or machines.gpus or machines.driver):
-        options = [_on(platforms, None, machines)]
+    elif machines.cuda == "cpu" or not (named or settled.cuda_bounds or machines.gpus or machines.driver):
+        options = [_on(platforms, None, machines, draft)]
     else:
-        cudas = [named] if named else candidates(draft.cuda_bounds, platforms[0])
-        options = [_on(platforms, cuda, machines) for cuda in cudas]
+        cudas = named or candidates(settled.cuda_bounds, platforms[0])
+        options = [_on(platforms, cuda, machines, draft) for cuda in cudas]
     of_triton = _torch_of_triton(draft)
     judging = replace(draft, pip=(*draft.pip, of_triton[0])) if of_triton else draft
     specs = [(targets, judged(judging, targets)) for targets in options]
@@ -91,12 +92,17 @@ def choose(
             _attempt(spec if len(pythons) == 1 else _with(spec, python), python, targets) for targets, spec in specs
         ]
         if working := [attempt for attempt in attempts if not attempt.errors]:
-            best = max(
-                working, key=lambda attempt: _rank(_newest(attempt, draft), attempt.targets[0].cuda, platforms[0])
+            # of what the files name the newest counts, which stands first
+            best = (
+                working[0]
+                if named
+                else max(
+                    working, key=lambda attempt: _rank(_newest(attempt, draft), attempt.targets[0].cuda, platforms[0])
+                )
             )
-            why = _why(best, refused, machines, None if named else _newest(best, draft), draft.cuda_bounds)
+            why = _why(best, refused, machines, None if named else _newest(best, draft), settled.cuda_bounds)
             why = {key: f"{of_triton[1]}: {reason}" for key, reason in why.items()} if of_triton else why
-            return ChosenMachines(best.targets, python, why)
+            return ChosenMachines(best.targets, python, why, _unchosen(draft, best.targets, machines))
         refused += attempts
     nearest = min(refused, key=_distance)
     against = [error.text for error in nearest.errors]
@@ -105,6 +111,20 @@ def choose(
         notes = tuple(Note(f"the environment {name} is left out: {'; '.join(against)}") for name in left)
         return ChosenMachines(nearest.working, nearest.python, notes=notes)
     raise together(Infeasible(error.text, hint=error.remedy) for error in nearest.errors)
+
+
+def _unchosen(draft: Draft, targets: Sequence[NewTarget], machines: Machines) -> tuple[Note, ...]:
+    """Tell of the CUDAs and the CPU builds that the files name besides those of the targets."""
+    named = settle(draft.claims, targets[0].platform).cuda
+    if draft.targets or machines.cuda:
+        return ()
+    notes = []
+    if len(named) > 1:
+        text = f"CUDA {', '.join(named)}: the target has {targets[0].cuda}; add targets for the others"
+        notes.append(Note(text))
+    if targets[0].cuda and any(bound.text == "cpu" for bound in draft.claims):
+        notes.append(Note("CPU builds: add a target without cuda for these"))
+    return tuple(notes)
 
 
 def _distance(attempt: _Attempt) -> tuple[int, int, bool, bool]:
@@ -167,19 +187,28 @@ def _why(
 
 
 def on_machines(draft: Draft, machines: Machines) -> Draft:
-    """Return a draft without the targets of its file where the user says which there are: each becomes a note."""
+    """Return a draft with the CUDA of its targets, or without these where the user names others, each noted."""
     if not (draft.targets and (machines.platforms or machines.cuda)):
-        return draft
+        return replace(draft, targets=tuple(map(with_cuda, draft.targets)))
     asks = ((target.name, ", ".join((*target.pip, *target.conda))) for target in draft.targets)
     notes = [Note(f"the environment {name} is left out: {texts or 'it asks for nothing more'}") for name, texts in asks]
     return replace(draft, targets=(), notes=(*draft.notes, *notes))
 
 
+def with_cuda(target: NewTarget) -> NewTarget:
+    """Return a target of a file with the newest CUDA that its bounds allow; one for CPUs has no GPUs."""
+    settled = settle(target.claims, target.platform)
+    bounds = settled.cuda_bounds
+    named = [version for version in settled.cuda if version != "cpu"]
+    cuda = next(iter(named or (candidates(bounds, target.platform) if bounds else ())), None)
+    return replace(target, cuda=cuda, gpus=target.gpus if cuda else ())
+
+
 def _on_machine(target: NewTarget, machines: Machines, *, alone: bool) -> NewTarget:
     """Return a target of the file with the machines that the user names."""
     named = replace(target, glibc=machines.glibc or target.glibc)
-    if target.cuda:
-        named = replace(named, gpus=machines.gpus or target.gpus, driver=machines.driver)
+    if named.cuda:
+        named = replace(named, gpus=machines.gpus or named.gpus, driver=machines.driver)
     if not alone or target.name != "default":
         return named
     return replace(
@@ -204,10 +233,13 @@ def _platforms_of(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, elsewhere)))
 
 
-def _on(platforms: Sequence[str], cuda: str | None, machines: Machines) -> tuple[NewTarget, ...]:
+def _on(platforms: Sequence[str], cuda: str | None, machines: Machines, draft: Draft) -> tuple[NewTarget, ...]:
     targets = []
     for platform in platforms:
-        of_platform = None if platform in _CPU_ALONE else cuda
+        # where the files name others for a platform, by a marker, those are its
+        named = settle(draft.claims, platform).cuda if cuda and not machines.cuda else ()
+        of_platform = None if platform in _CPU_ALONE else cuda if cuda in named or not named else named[0]
+        of_platform = None if of_platform == "cpu" else of_platform
         base = "cpu" if of_platform is None else torch_builds.variant_of(of_platform) + _architecture(machines.gpus)
         name = base if len(platforms) == 1 else f"{base}-{platform}"
         with_gpu = of_platform is not None

@@ -14,6 +14,7 @@ from support.documents import valid
 from support.drafts import draft, notes
 
 from envspec.app.init import options_of
+from envspec.draft.claims import settle
 from envspec.draft.repository import read_draft, read_repository
 from envspec.packages.requirement import is_satisfiable
 from envspec.prove.doctor.feasibility import Hardware
@@ -390,7 +391,11 @@ def test_setup_py_that_reads_its_lists_by_code() -> None:
         "def lists():\n    os._exit(7)\n    return open('requirements/runtime.txt')\n"
         "setup(install_requires=lists(), extras_require={'eval': ['nltk']}, python_requires='>=3.9')\n",
     )
-    assert (found.pip, found.requires_python, found.available) == (("einops",), ">=3.9", {"extra eval": ("nltk",)})
+    assert (found.pip, settle(found.claims).requires, found.available) == (
+        ("einops",),
+        ">=3.9",
+        {"extra eval": ("nltk",)},
+    )
     assert "setup.py:6: install_requires is put together by code" in notes(found)
 
 
@@ -424,7 +429,7 @@ def test_a_project_that_uv_builds_for_no_one_is_listed() -> None:
 def test_a_conda_export_named_requirements_txt() -> None:
     text = "# This file may be used to create an environment using:\n# platform: linux-64\n"
     found = draft("requirements.txt", text + "python=3.9.16=h7a1cb2a_0\nnumpy=1.24.3=py39\neinops=0.6.1=pypi_0\n")
-    assert (found.python, found.conda, found.pip) == ("3.9.16", ("numpy ==1.24.3",), ("einops==0.6.1",))
+    assert (settle(found.claims).python, found.conda, found.pip) == ("3.9.16", ("numpy ==1.24.3",), ("einops==0.6.1",))
 
 
 def test_a_source_of_an_extra_is_told() -> None:

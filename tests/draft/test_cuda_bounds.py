@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
-from support.drafts import draft, notes
+from support.drafts import draft, notes, settled
 from support.examples import examples
 
 from envspec.base.errors import Place
 from envspec.cli.main import run
-from envspec.draft.cuda import candidates
+from envspec.draft.claims import candidates
 from envspec.draft.gather import Gathered
 from envspec.facts.toolkits import cuda_releases
 from envspec.packages.names import conda_name
@@ -99,11 +99,11 @@ def test_a_pixi_toml(tables: str, spec: str) -> None:
 
 def test_what_contradicts_itself_is_told() -> None:
     found = draft("environment.yml", CONDA.format("cuda-version<12.9").replace("numpy", "cuda-toolkit=13.0"))
-    assert found.cuda == () or found.cuda == ("13.0",)
+    assert settled(found).cuda == () or settled(found).cuda == ("13.0",)
     assert "no CUDA is <12.9 and =13.0: choose one with --cuda" in notes(found)
     text = "  - pip: ['--extra-index-url https://download.example.org/whl/cu130', torch]\n"
     found = draft("environment.yml", f"dependencies:\n  - cuda-version<12.9\n{text}")
-    assert (found.cuda, found.cuda_bounds) == ((), ("<12.9",))
+    assert (settled(found).cuda, settled(found).cuda_bounds) == ((), ("<12.9",))
     assert "CUDA 13.0 is left out: <12.9 is asked for, too" in notes(found)
 
 
@@ -142,8 +142,12 @@ def test_what_is_chosen_is_rattlers(bound: str) -> None:
     known = [one.version for one in cuda_releases()]
     strict = {one for one in known if read.matches(rattler.Version(one))}
     loose = {one for one in known if any(read.matches(rattler.Version(f"{one}.{patch}")) for patch in range(20))}
-    chosen = set(found.cuda) or set(candidates(found.cuda_bounds, "linux-64")) if found.cuda_bounds else set(found.cuda)
+    chosen = (
+        set(settled(found).cuda) or set(candidates(settled(found).cuda_bounds, "linux-64"))
+        if settled(found).cuda_bounds
+        else set(settled(found).cuda)
+    )
     if strict or loose:
         assert chosen and chosen <= (strict or loose)
     else:
-        assert found.cuda_bounds == ()
+        assert settled(found).cuda_bounds == ()

@@ -4,11 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
-from support.drafts import draft, notes
+from support.drafts import draft, notes, settled
 
 from envspec.base.errors import InputError
 from envspec.draft.gather import pep440
 from envspec.draft.model import Draft
+from envspec.draft.targets import with_cuda
 
 FILES = Path(__file__).parent / "files"
 
@@ -24,7 +25,7 @@ ENVIRONMENT = (FILES / "environment.yml").read_text(encoding="utf-8")
 
 def test_an_environment_yml() -> None:
     found = draft("environment.yml", ENVIRONMENT)
-    assert (found.python, found.cuda, found.pip) == ("3.11", ("12.4",), ("einops", "torch==2.4.*"))
+    assert (settled(found).python, settled(found).cuda, found.pip) == ("3.11", ("12.4",), ("einops", "torch==2.4.*"))
     assert found.channels == ("conda-forge",)
     assert found.conda == (
         "numpy ==1.26.4", "ffmpeg >=6,<8", "nodejs 20.*", "tqdm ==4.66.1",
@@ -45,7 +46,7 @@ def test_an_environment_yml() -> None:
     ],
 )
 def test_what_conda_users_choose_a_cuda_by(line: str, cuda: tuple[str, ...]) -> None:
-    assert draft("environment.yaml", f"dependencies:\n  - {line}\n  - numpy\n").cuda == cuda
+    assert settled(draft("environment.yaml", f"dependencies:\n  - {line}\n  - numpy\n")).cuda == cuda
 
 
 def test_ended_channels_are_left_with_the_same_versions() -> None:
@@ -70,7 +71,7 @@ def test_a_pyproject_with_uvs_tables() -> None:
     found = draft("pyproject.toml", PYPROJECT)
     assert found.project == (".", ()) and found.own == ("torch>=2.6", "acme")
     assert found.pip == ("einops @ git+https://example.org/einops@v1",)
-    assert (found.requires_python, found.cuda) == (">=3.10,<3.12", ("12.8",))
+    assert (settled(found).requires, settled(found).cuda) == (">=3.10,<3.12", ("12.8",))
     assert (found.constraints, [one for one, _ in found.overrides]) == (("scipy<2",), ["numpy>=2"])
     assert (found.indexes, found.sources) == ({"internal": "https://pkgs.example.org/simple"}, {"acme": "internal"})
     assert (found.unisolated, tuple(found.available)) == (("flash-attn",), ("extra train", "group dev"))
@@ -91,7 +92,11 @@ def test_a_pyproject_of_poetry() -> None:
         "marked[x]==1.2; sys_platform == 'linux'",
         "acme",
     )
-    assert (found.requires_python, found.cuda, found.sources) == (">=3.10,<4", ("12.1",), {"acme": "internal"})
+    assert (settled(found).requires, settled(found).cuda, found.sources) == (
+        ">=3.10,<4",
+        ("12.1",),
+        {"acme": "internal"},
+    )
     for left in ("either is taken without its version", "local is left out", "maybe is left out", "the group dev"):
         assert left in notes(found)
 
@@ -113,7 +118,7 @@ PIXI = (FILES / "pixi.toml").read_text(encoding="utf-8")
 
 def test_a_pixi_toml() -> None:
     found = draft("pixi.toml", PIXI)
-    assert (found.python, found.cuda) == ("3.11", ("12.6",))
+    assert (settled(found).python, settled(found).cuda) == ("3.11", ("12.6",))
     assert "machines with CUDA 12.4 are left out" in notes(found)
     assert found.conda == ("ffmpeg >=6,<8", "numpy ==1.26.4", "cmake")
     assert found.pip == ("torch>=2.6", "einops") and found.channels == ("conda-forge", "bioconda")
@@ -127,8 +132,9 @@ ENVIRONMENTS = (FILES / "pixi-environments.toml").read_text(encoding="utf-8")
 
 def test_pixis_environments_are_targets() -> None:
     found = draft("pixi.toml", ENVIRONMENTS)
-    asked = {one.name: (one.platform, one.cuda, one.gpus, one.cpu, one.glibc) for one in found.targets}
-    newest = next(one.cuda for one in found.targets if one.name == "cuda-linux-64")
+    targets = [with_cuda(one) for one in found.targets]
+    asked = {one.name: (one.platform, one.cuda, one.gpus, one.cpu, one.glibc) for one in targets}
+    newest = next(one.cuda for one in targets if one.name == "cuda-linux-64")
     assert newest and newest.startswith("12.")
     assert asked == {
         "cpu": ("linux-64", None, (), None, None),
@@ -138,7 +144,7 @@ def test_pixis_environments_are_targets() -> None:
         "default": ("linux-64", None, (), None, None),
     }
     more = {one.name: (one.pip, one.conda) for one in found.targets}
-    assert (found.pip, found.conda, found.python) == ((), (), "3.12")
+    assert (found.pip, found.conda, settled(found).python) == ((), (), "3.12")
     assert more["cuda-linux-aarch64"] == (("einops", "torch==2.9.1"), ("openmpi 5.*",))
     assert more["docs"] == ((), ("mkdocs",)) and more["cpu"] == more["default"]
 
@@ -260,7 +266,7 @@ def test_an_environment_yml_with_what_conda_ignores() -> None:
         "  - npm:\n    - left-pad\n  - sel(linux): htop\nvariables: {A: true, B: 1, C: 0.5}\n",
     )
     assert "npm is left out: left-pad" in notes(found) and "sel(linux) is left out: htop" in notes(found)
-    assert "CPU builds" in notes(found) and "CUDA 12.1, 11.8" in notes(found)
+    assert settled(found).cuda == ("12.1", "11.8") and "cpu" in {one.text for one in found.claims}
     assert found.variables == {"A": "True", "B": "1", "C": "0.5"}
 
 
