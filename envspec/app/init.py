@@ -27,7 +27,7 @@ from envspec.draft.join import PART, Contradiction, Declaration, contradictions,
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.draft.render import Heading, make_parseable, render
 from envspec.draft.repository import read_draft, read_repository
-from envspec.draft.targets import CPU, Machines, choose, on_machines
+from envspec.draft.targets import CPU, ChosenMachines, Machines, SpecOfDraft, choose, names_torch, on_machines
 from envspec.facts.python_builds import newest_minor
 from envspec.packages.names import requirement_name
 from envspec.packages.other_formats import PINS, format_of
@@ -39,6 +39,7 @@ from envspec.review.git.program import git_output
 from envspec.spec.advice import slug
 from envspec.spec.edit import write_text
 from envspec.spec.forms import ENV_NAME, PYTHONS
+from envspec.spec.model import Spec
 from envspec.spec.schema import FORMAT, rendered_json_schema
 
 SCHEMA = "spec.schema.json"
@@ -76,6 +77,7 @@ class InitRequest(Struct, frozen=True):
     platforms: tuple[str, ...]
     output: Path | None
     force: bool
+    offline: bool
 
 
 class NewSpec(Struct, frozen=True):
@@ -125,7 +127,11 @@ def write_spec(request: InitRequest, ask: Callable[[tuple[str, ...], str | None]
     heading = Heading(path, name, pythons[0], began or None, f"./{SCHEMA}")
     # what of the file no spec can hold is told apart from what is wrong with the command line
     draft = make_parseable(lambda candidate: render(candidate, heading, candidate.targets or (CPU,)), draft, parse)
-    chosen = choose(draft, machines, pythons, lambda candidate, made: parse(render(candidate, heading, made)))
+
+    def judged(candidate: Draft, made: tuple[NewTarget, ...]) -> Spec:
+        return parse(render(candidate, heading, made))
+
+    chosen = _choose(draft, machines, pythons, judged, offline=request.offline)
     draft = replace(draft, notes=(*draft.notes, *settled.notes, *chosen.notes, *_of_build(chosen.python, draft)))
     says = {
         key: f"{source.file} says so"
@@ -143,6 +149,21 @@ def write_spec(request: InitRequest, ask: Callable[[tuple[str, ...], str | None]
     for note in draft.notes:
         warn(printable(str(note)))
     return NewSpec(path, name, draft, chosen.targets, sources)
+
+
+def _choose(
+    draft: Draft, machines: Machines, pythons: Sequence[str], judged: SpecOfDraft, *, offline: bool
+) -> ChosenMachines:
+    """Choose targets and Python by the facts, where a CUDA is to be chosen and no file names a torch, by the torch that
+    the requirements lead to. Raises Infeasible."""
+    settled = settle(draft.claims)
+    wants_cuda = machines.gpus or machines.driver or settled.cuda_bounds
+    stated = machines.cuda or settled.cuda or draft.targets or names_torch(draft) or not (draft.pip or draft.own)
+    if stated or not wants_cuda:
+        return choose(draft, machines, pythons, judged)
+    from envspec.app.torch_solve import choose_by_answers
+
+    return choose_by_answers(draft, machines, pythons, judged, offline=offline)
 
 
 def _sources(request: InitRequest) -> tuple[Declaration, ...]:

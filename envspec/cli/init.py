@@ -69,6 +69,7 @@ _T = TypeVar("_T")
 @click.option("--platform", "platforms", multiple=True, metavar="PLATFORM", help="The platform [default: linux-64].")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The spec's file [default: specs/NAME.toml].")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@options.offline
 @options.as_json
 def command(**arguments: Any) -> int:
     """Write a new spec: blank, or from a repository, a file or an environment

@@ -20,6 +20,8 @@ from envspec.spec.forms import PYTHONS
 from envspec.spec.model import Spec
 
 CPU = NewTarget("cpu", "linux-64")
+SpecOfDraft = Callable[[Draft, tuple[NewTarget, ...]], Spec]
+"""Reads the spec of a draft with these targets."""
 _CPU_ALONE = ("osx-64", "osx-arm64")
 
 
@@ -65,12 +67,17 @@ class _Attempt(Struct, frozen=True):
 
 
 def choose(
-    draft: Draft, machines: Machines, pythons: Sequence[str], judged: Callable[[Draft, tuple[NewTarget, ...]], Spec]
+    draft: Draft,
+    machines: Machines,
+    pythons: Sequence[str],
+    judged: SpecOfDraft,
+    torch: tuple[str, str] | None = None,
 ) -> ChosenMachines:
     """Choose the targets, and the first of the Pythons that the rules find feasible with them.
 
     Where GPUs are named and no CUDA is, the rules choose among those that torch has builds for. `judged` reads the spec
-    of a draft with these targets. Raises Infeasible where nothing works, with what the rules say against the nearest.
+    of a draft with these targets. `torch` is a requirement on the torch that the files lead to without a word of it,
+    with the sentence that says so. Raises Infeasible where nothing works, with what the rules say against the nearest.
     """
     platforms = machines.platforms or draft.platforms or _platforms_of(machines.gpus) or ("linux-64",)
     settled = settle(draft.claims, platforms[0])
@@ -82,14 +89,15 @@ def choose(
     else:
         cudas = named or candidates(settled.cuda_bounds, platforms[0])
         options = [_on(platforms, cuda, machines, draft) for cuda in cudas]
-    of_triton = _torch_of_triton(draft)
-    judging = replace(draft, pip=(*draft.pip, of_triton[0])) if of_triton else draft
+    torch = torch or _torch_of_triton(draft)
+    judging = replace(draft, pip=(*draft.pip, torch[0])) if torch else draft
     specs = [(targets, judged(judging, targets)) for targets in options]
     refused: list[_Attempt] = []
     for python in pythons:
         # an only one may be exact, as the spec has it
         attempts = [
-            _attempt(spec if len(pythons) == 1 else _with(spec, python), python, targets) for targets, spec in specs
+            _attempt(spec if len(pythons) == 1 else with_python(spec, python), python, targets)
+            for targets, spec in specs
         ]
         if working := [attempt for attempt in attempts if not attempt.errors]:
             # of what the files name the newest counts, which stands first
@@ -101,7 +109,7 @@ def choose(
                 )
             )
             why = _why(best, refused, machines, None if named else _newest(best, draft), settled.cuda_bounds)
-            why = {key: f"{of_triton[1]}: {reason}" for key, reason in why.items()} if of_triton else why
+            why = {key: f"{torch[1]}: {reason}" for key, reason in why.items()} if torch else why
             return ChosenMachines(best.targets, python, why, _unchosen(draft, best.targets, machines))
         refused += attempts
     nearest = min(refused, key=_distance)
@@ -135,13 +143,22 @@ def _distance(attempt: _Attempt) -> tuple[int, int, bool, bool]:
     return len(attempt.targets) - len(attempt.working), len(errors), not attempt.of_python, unbuilt
 
 
+def names_torch(draft: Draft) -> bool:
+    """Return whether the files ask for torch, or a package that is made for one release of it."""
+    texts = (*draft.pip, *draft.own, *draft.conda, *(text for target in draft.targets for text in target.pip))
+    names = {requirement_name(text.rpartition("::")[2]) for text in texts}
+    return bool(names & {"torch", "torchvision", "torchaudio", "pytorch", "pytorch-gpu"})
+
+
 def _torch_of_triton(draft: Draft) -> tuple[str, str] | None:
     """Give the requirement for the torch that a pinned triton is made for, and a sentence that says so; None where the
     files ask for torch themselves, or pin no triton. CUDA and Python follow it as they follow a pinned torch."""
-    texts_by_name = {requirement_name(text): text for text in (*draft.pip, *draft.own, *draft.conda)}
+    texts_by_name = {
+        requirement_name(text.rpartition("::")[2]): text for text in (*draft.pip, *draft.own, *draft.conda)
+    }
     pin = texts_by_name.get("triton", "").partition(";")[0].partition("==")[2].strip()
     made_for = [release.version for release in torch_builds.releases() if release.triton == pin]
-    if not made_for or texts_by_name.keys() & {"torch", "torchvision", "torchaudio", "pytorch", "pytorch-gpu"}:
+    if not made_for or names_torch(draft):
         return None
     span = made_for[0] if len(made_for) == 1 else f"{made_for[0]} to {made_for[-1]}"
     return f"torch>={made_for[0]},<={made_for[-1]}", f"triton {pin} is made for torch {span}"
@@ -151,7 +168,8 @@ def _attempt(spec: Spec, python: str, targets: tuple[NewTarget, ...]) -> _Attemp
     return _Attempt(python, targets, tuple(judge(spec, target) for target in spec.targets))
 
 
-def _with(spec: Spec, python: str) -> Spec:
+def with_python(spec: Spec, python: str) -> Spec:
+    """Return a spec with another Python, or a bound on it."""
     minor, bound = parse_python(python, PYTHONS) or (python, None)
     return replace(spec, python=minor, python_range=bound)
 
