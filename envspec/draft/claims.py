@@ -11,7 +11,7 @@ from packaging.markers import InvalidMarker, Marker
 
 from envspec.base.errors import Place
 from envspec.draft.model import Note, VersionClaim
-from envspec.facts import torch_builds
+from envspec.facts import conda_builds, torch_builds
 from envspec.facts.python_builds import TRIPLES, versions_of
 from envspec.facts.toolkits import cuda_releases
 from envspec.packages.conda import admits
@@ -166,11 +166,12 @@ def within(bounds: Iterable[str], versions: Iterable[str]) -> list[str]:
     return sorted(chosen, key=numbers, reverse=True)
 
 
-def candidates(bounds: Iterable[str], platform: str) -> list[str]:
-    """List the CUDA versions within these bounds for which a torch can be locked, newest first; without any, all that
-    are known."""
-    bounds = tuple(bounds)
-    return within(bounds, torch_builds.lockable_cudas(platform) or ("12.8",)) or within(bounds, _versions())
+def candidates(bounds: Iterable[str], platform: str, *, by_conda: bool = False) -> list[str]:
+    """List the CUDA versions within these bounds for which a torch can be locked, by conda-forge's builds or wheels,
+    newest first; without any, all that are known."""
+    bounds, of_conda = tuple(bounds), {build.cuda for build in conda_builds.builds(platform=platform) if build.cuda}
+    built = of_conda if by_conda else torch_builds.lockable_cudas(platform)
+    return within(bounds, built or ("12.8",)) or within(bounds, _versions())
 
 
 def _versions() -> set[str]:

@@ -11,8 +11,8 @@ from envspec.base.errors import Infeasible, together
 from envspec.base.finding import Finding
 from envspec.draft.claims import candidates, settle
 from envspec.draft.model import Draft, NewTarget, Note
-from envspec.facts import gpus as gpu_facts, released, torch_builds
-from envspec.packages.names import requirement_name
+from envspec.facts import conda_builds, gpus as gpu_facts, released, torch_builds
+from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.python_range import parse_python
 from envspec.packages.version_numbers import numbers
 from envspec.rules.judge import Verdict, judge
@@ -87,7 +87,7 @@ def choose(
     elif machines.cuda == "cpu" or not (named or settled.cuda_bounds or machines.gpus or machines.driver):
         options = [_on(platforms, None, machines, draft)]
     else:
-        cudas = named or candidates(settled.cuda_bounds, platforms[0])
+        cudas = named or candidates(settled.cuda_bounds, platforms[0], by_conda=_is_by_conda(draft))
         options = [_on(platforms, cuda, machines, draft) for cuda in cudas]
     torch = torch or _torch_of_triton(draft)
     judging = replace(draft, pip=(*draft.pip, torch[0])) if torch else draft
@@ -143,6 +143,18 @@ def _distance(attempt: _Attempt) -> tuple[int, int, bool, bool]:
     return len(attempt.targets) - len(attempt.working), len(errors), not attempt.of_python, unbuilt
 
 
+def _is_by_conda(draft: Draft) -> bool:
+    """Return whether the files take torch from conda's packages alone."""
+    names = {conda_name(text) for text in draft.conda}
+    return bool(names & {"pytorch", "pytorch-gpu"}) and not any(requirement_name(t) == "torch" for t in draft.pip)
+
+
+def _cudas_of_conda(version: str, platform: str) -> set[str | None]:
+    """List the CUDAs that conda-forge built a release of pytorch for; others run with a newer one of their major, but
+    no solver of conda prefers these."""
+    return {build.cuda for build in conda_builds.builds(version, platform=platform)}
+
+
 def names_torch(draft: Draft) -> bool:
     """Return whether the files ask for torch, or a package that is made for one release of it."""
     texts = (*draft.pip, *draft.own, *draft.conda, *(text for target in draft.targets for text in target.pip))
@@ -180,9 +192,12 @@ def _newest(attempt: _Attempt, draft: Draft) -> str | None:
     day, verdict, target = draft.day, attempt.verdicts[0], attempt.targets[0]
     variant = torch_builds.variant_of(target.cuda)
     held = torch_builds.lockable(target.platform, variant, attempt.python[:4].rstrip("."))[::-1]
-    if verdict.requirement is not None:
-        by_conda = verdict.requirement.channel == "conda"
-        held = tuple(release for release in verdict.feasible if by_conda or release in held)
+    if verdict.requirement is not None and verdict.requirement.channel == "conda":
+        held = tuple(
+            version for version in verdict.feasible if target.cuda in _cudas_of_conda(version, target.platform)
+        )
+    elif verdict.requirement is not None:
+        held = tuple(release for release in verdict.feasible if release in held)
     elif day is None:
         return None
     return next((release for release in held if day is None or (released.date("torch", release) or day) < day), None)
@@ -197,10 +212,14 @@ def _why(
         reasons["python"] = newer
     cuda = best.targets[0].cuda
     if cuda and torch:
-        pypi = torch_builds.pypi_variant(torch, best.targets[0].platform) == torch_builds.variant_of(cuda)
+        requirement, platform = best.verdicts[0].requirement, best.targets[0].platform
+        pypi = torch_builds.pypi_variant(torch, platform) == torch_builds.variant_of(cuda)
+        builder = "its build on PyPI" if pypi else "a build"
+        if requirement and requirement.channel == "conda":
+            builder = "conda-forge's build"
         runs = f" and driver {machines.driver} runs" if machines.driver else ""
         says = "".join(f"the files: {bound}; " for bound in bounds)
-        reasons["cuda"] = f"{says}torch {torch} has {'its build on PyPI for it' if pypi else 'a build for it'}{runs}"
+        reasons["cuda"] = f"{says}torch {torch} has {builder} for it{runs}"
     return reasons
 
 
