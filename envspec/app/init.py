@@ -27,7 +27,16 @@ from envspec.draft.join import PART, Contradiction, Declaration, contradictions,
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.draft.render import Heading, make_parseable, render
 from envspec.draft.repository import read_draft, read_repository
-from envspec.draft.targets import CPU, ChosenMachines, Machines, SpecOfDraft, choose, names_torch, on_machines
+from envspec.draft.targets import (
+    CPU,
+    ChosenMachines,
+    Machines,
+    SpecOfDraft,
+    choose,
+    names_torch,
+    on_machines,
+    torch_of_triton,
+)
 from envspec.facts.python_builds import newest_minor
 from envspec.packages.names import requirement_name
 from envspec.packages.other_formats import PINS, format_of
@@ -158,7 +167,14 @@ def _choose(
     the requirements lead to. Raises Infeasible."""
     settled = settle(draft.claims)
     wants_cuda = machines.gpus or machines.driver or settled.cuda_bounds
-    stated = machines.cuda or settled.cuda or draft.targets or names_torch(draft) or not (draft.pip or draft.own)
+    stated = (
+        machines.cuda
+        or settled.cuda
+        or draft.targets
+        or names_torch(draft)
+        or torch_of_triton(draft)
+        or not (draft.pip or draft.own)
+    )
     if stated or not wants_cuda:
         return choose(draft, machines, pythons, judged)
     from envspec.app.torch_solve import choose_by_answers

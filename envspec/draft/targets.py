@@ -89,7 +89,7 @@ def choose(
     else:
         cudas = named or candidates(settled.cuda_bounds, platforms[0], by_conda=_is_by_conda(draft))
         options = [_on(platforms, cuda, machines, draft) for cuda in cudas]
-    torch = torch or _torch_of_triton(draft)
+    torch = torch or torch_of_triton(draft)
     judging = replace(draft, pip=(*draft.pip, torch[0])) if torch else draft
     specs = [(targets, judged(judging, targets)) for targets in options]
     refused: list[_Attempt] = []
@@ -162,7 +162,7 @@ def names_torch(draft: Draft) -> bool:
     return bool(names & {"torch", "torchvision", "torchaudio", "pytorch", "pytorch-gpu"})
 
 
-def _torch_of_triton(draft: Draft) -> tuple[str, str] | None:
+def torch_of_triton(draft: Draft) -> tuple[str, str] | None:
     """Give the requirement for the torch that a pinned triton is made for, and a sentence that says so; None where the
     files ask for torch themselves, or pin no triton. CUDA and Python follow it as they follow a pinned torch."""
     texts_by_name = {
