@@ -94,6 +94,7 @@ class Gathered:
         self.name: str | None = None
         self.exclude_newer: str | None = None
         self.project: tuple[str, tuple[str, ...]] | None = None
+        self.members: Mapping[str, Path] = {}
         self.folders: dict[str, tuple[str, ...]] = {}
         self.targets: tuple[NewTarget, ...] = ()
 
@@ -157,6 +158,9 @@ class Gathered:
         if cleaned is None:
             return
         parsed = parse_requirement(cleaned)
+        if (member := self.members.get(canonical_name(parsed.name))) and not parsed.url:
+            self.folder(parsed.name, member, sorted(parsed.extras), place)
+            return
         key = (canonical_name(parsed.name), str(parsed.marker or ""))
         if key not in into:
             into[key] = cleaned
@@ -237,9 +241,17 @@ class Gathered:
         if text.strip():
             self.claims[VersionClaim(about, text.strip(), place, written)] = None
 
-    def build_of(self, variant: str, place: Place) -> None:
-        """Take a variant of PyTorch's builds (`cu128`, `cpu`) for what it says: the target's CUDA."""
-        self.claim("cuda", cuda_of(variant) or "cpu", place)
+    def build_of(self, variant: str, place: Place, part: str = "", marker: str = "") -> None:
+        """Take a variant of PyTorch's builds (`cu128`, `cpu`) for what it says: the target's CUDA, for an extra or a
+        group, or under a marker."""
+        self.claims[VersionClaim("cuda", cuda_of(variant) or "cpu", place, "", part, marker)] = None
+
+    def torch_backend(self, text: str, place: Place) -> None:
+        """Take uv's `torch-backend`."""
+        if re.fullmatch(_VARIANT, text):
+            self.build_of(text, place)
+        else:
+            self.note(f"torch-backend {text} is left out: the target's CUDA says which builds it has", place)
 
     def cuda_version(self, text: str, place: Place) -> None:
         """Take a CUDA that a label, a tag or a file names (`12.4.1`): its minor version, or the newest of a major."""
@@ -257,7 +269,16 @@ class Gathered:
         else:
             self.claim("cuda-version", version, place)
 
-    def index(self, url: str, place: Place, name: str | None = None, *, first: bool = False) -> str | None:
+    def index(
+        self,
+        url: str,
+        place: Place,
+        name: str | None = None,
+        *,
+        first: bool = False,
+        part: str = "",
+        marker: str = "",
+    ) -> str | None:
         """Take an index, and give its name in the spec; PyTorch's say the CUDA, and PyPI needs no name.
 
         The `first` index of a file, in PyPI's place, may be a mirror of PyPI. A further one never is: a package of its
@@ -275,7 +296,7 @@ class Gathered:
         if known.startswith("pytorch/"):
             variant = known.partition("/")[2]
             if re.fullmatch(_VARIANT, variant):
-                self.build_of(variant, place)
+                self.build_of(variant, place, part, marker)
             else:
                 self.note(f"the PyTorch index for {variant} is left out: envspec knows CUDA and CPU builds", place)
             if "/nightly/" in url or "/test/" in url:

@@ -20,6 +20,7 @@ from envspec.lock.toml_text import inline_strings, key, string, value
 from envspec.packages.requirement import canonical_name
 from envspec.spec.model import Spec
 
+_PARTS = ("extra", "group")
 _LINE = 88
 """The longest array that stands on one line, in characters."""
 _EXAMPLE = """
@@ -210,6 +211,10 @@ def _target(target: NewTarget, why: str | None) -> Iterator[str]:
         yield f"glibc = {string(target.glibc)}"
     if target.cpu:
         yield f"cpu = {string(target.cpu)}"
+    parts = [(kind, [part.partition(" ")[2] for part in target.parts if part.startswith(kind)]) for kind in _PARTS]
+    if target.parts:
+        yield f"[{table}.project]"
+        yield from (f"{kind}s = {inline_strings(names)}" for kind, names in parts if names)
     for half, requirements in (("pip", target.pip), ("conda", target.conda)):
         if requirements:
             yield f"[{table}.{half}]"

@@ -80,7 +80,11 @@ def read_draft(path: Path, root: Path | None = None, known: frozenset[str] = fro
         os.path.realpath(project_folder)
         for project_folder in (path.parent, gathered.project[0] if gathered.project else "")
     }
-    for name, extras in gathered.folders.items():
+    read: dict[str, tuple[str, ...]] = {}
+    # one may ask for another, which isn't an index's to give
+    while left := {name: extras for name, extras in gathered.folders.items() if read.get(name) != extras}:
+        name, extras = next(iter(left.items()))
+        read[name] = extras
         if not Path(os.path.realpath(name)).is_relative_to(os.path.realpath(below)):
             gathered.note(f"the project in {name} isn't read: it lies outside {below.name}", Place(str(path)))
         elif os.path.realpath(name) not in known:

@@ -14,6 +14,7 @@ from envspec.draft.model import Draft, NewTarget, Note
 from envspec.facts import conda_builds, gpus as gpu_facts, released, torch_builds
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.python_range import parse_python
+from envspec.packages.requirement import is_requirement
 from envspec.packages.version_numbers import numbers
 from envspec.rules.judge import Verdict, judge
 from envspec.spec.forms import PYTHONS
@@ -280,6 +281,10 @@ def _on(platforms: Sequence[str], cuda: str | None, machines: Machines, draft: D
         base = "cpu" if of_platform is None else torch_builds.variant_of(of_platform) + _architecture(machines.gpus)
         name = base if len(platforms) == 1 else f"{base}-{platform}"
         with_gpu = of_platform is not None
+        claims = [claim for claim in draft.claims if claim.about == "cuda" and claim.text == (of_platform or "cpu")]
+        # one that holds without them needs none of the project's parts
+        parts = () if any(not claim.part for claim in claims) else tuple(dict.fromkeys(claim.part for claim in claims))
+        listed = [text for part in parts for text in draft.available.get(part, ()) if is_requirement(text)]
         targets.append(
             NewTarget(
                 name,
@@ -288,6 +293,8 @@ def _on(platforms: Sequence[str], cuda: str | None, machines: Machines, draft: D
                 machines.gpus if with_gpu else (),
                 machines.driver if with_gpu else None,
                 machines.glibc if platform.startswith("linux-") else None,
+                pip=() if draft.project else tuple(dict.fromkeys(listed)),
+                parts=parts if draft.project else (),
             )
         )
     return tuple(targets)

@@ -434,11 +434,9 @@ def test_a_conda_export_named_requirements_txt() -> None:
 
 def test_a_source_of_an_extra_is_told() -> None:
     text = '[project]\nname = "a"\ndependencies = ["torch"]\n'
-    text += '[tool.uv.sources]\ntorch = [{ index = "pt", extra = "cpu" }]\n'
-    found = draft(
-        "pyproject.toml", text + '[[tool.uv.index]]\nname = "pt"\nurl = "https://h/whl/cpu"\nexplicit = true\n'
-    )
-    assert "torch: its source is left out, since it holds for the extra cpu alone" in notes(found)
+    text += '[tool.uv.sources]\ntorch = [{ git = "https://example.org/torch", extra = "own" }]\n'
+    found = draft("pyproject.toml", text)
+    assert "torch: its source is left out, since it holds for the extra own alone" in notes(found)
 
 
 def test_no_infeasible_target_is_written(envspec: Envspec) -> None:

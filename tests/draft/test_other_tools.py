@@ -156,7 +156,6 @@ def test_pixis_environments_are_targets() -> None:
         ("environment.yml", "dependencies: [\n", "not YAML"),
         ("pixi.toml", "dependencies = 1\n", "dependencies must be a table"),
         ("pyproject.toml", "[build-system]\nrequires = []\n", "neither [project] nor"),
-        ("pyproject.toml", "[project]\ndynamic = ['dependencies']\n", "only a build tells them"),
         ("pyproject.toml", "[project\n", "not TOML"),
         ("uv.lock", "version = 1\nrequires-python = '>=3'\n", "this is a uv.lock"),
         ("setup.py", "import (\n", "this isn't Python"),
@@ -221,7 +220,7 @@ def test_uvs_other_indexes() -> None:
     ("table", "told"),
     [
         ("[tool.pdm.dev-dependencies]\ntest = ['pytest']", "tool.pdm"),
-        ("[[tool.pdm.source]]\nurl = 'https://example.org/simple'\nname = 'x'", "tool.pdm"),
+        ("[tool.pdm.resolution]\nexcludes = ['x']", "tool.pdm"),
         ("[tool.hatch.envs.default]\ndependencies = ['black']", "tool.hatch"),
         ("[tool.rye]\ndev-dependencies = ['black']", "tool.rye"),
         ("[tool.uv]\nexclude-newer-package = { torch = '2026-01-01' }", "exclude-newer-package"),

@@ -37,3 +37,47 @@ def cuda_of(files: dict[str, str], *words: str) -> str | None:
 def test_condas_own_builds_decide_for_condas_pytorch(torch: str, cuda: str) -> None:
     text = begin({"environment.yml": CONDA.format(torch)}, *A100)
     assert f'cuda = "{cuda}"  # torch ' in text and "has conda-forge's build for it and driver 550.54.15 runs" in text
+
+
+INDEXES = "".join(
+    f'[[tool.uv.index]]\nname = "{name}"\nurl = "https://example.org/whl/{name}"\nexplicit = true\n'
+    for name in ("cu126", "cu128", "cu130", "cpu")
+)
+PROJECT = '[project]\nname = "own"\nversion = "1"\nrequires-python = ">=3.10"\ndependencies = [{}]\n'
+
+
+def test_a_marker_says_for_which_platform_an_index_is() -> None:
+    sources = (
+        "[tool.uv.sources]\ntorch = [\n  { index = 'cu130', marker = \"platform_machine == 'aarch64'\" },\n"
+        "  { index = 'cu128', marker = \"platform_machine != 'aarch64'\" },\n]\n"
+    )
+    files = {"pyproject.toml": PROJECT.format('"torch<2.9"') + sources + INDEXES}
+    assert cuda_of(files) == "12.8"
+    assert (
+        cuda_of({"pyproject.toml": files["pyproject.toml"].replace("<2.9", ">=2.9")}, "--platform", "linux-aarch64")
+        == "13.0"
+    )
+
+
+PARTS = (
+    PROJECT.format('"einops"')
+    + "[project.optional-dependencies]\ncu130 = ['torch>=2.9']\ncu126 = ['torch>=2.9']\ncpu = ['torch']\n"
+    + "[tool.uv.sources]\ntorch = ["
+    + ", ".join(f"{{ index = '{name}', extra = '{name}' }}" for name in ("cu130", "cu126", "cpu"))
+    + "]\n"
+    + INDEXES
+)
+
+
+@pytest.mark.parametrize(("gpu", "extra"), [("V100", "cu126"), ("H100", "cu130")])
+def test_of_the_cudas_of_extras_a_target_gets_the_newest_that_its_gpu_runs(gpu: str, extra: str) -> None:
+    """And the extra, which may be all that asks for torch."""
+    text = begin({"pyproject.toml": PARTS}, "--gpu", gpu)
+    assert f'cuda = "{extra[2:4]}.{extra[4]}"' in text and f'.project]\nextras = ["{extra}"]' in text
+    (target,) = load_spec("specs/demo.toml").targets
+    assert any(one.text.startswith("torch") for one in load_spec("specs/demo.toml").pip_dependencies(target))
+    assert "add targets for the others" in text
+
+
+def test_a_torch_backend_is_a_cuda() -> None:
+    assert cuda_of({"pyproject.toml": PROJECT.format('"torch"') + "[tool.uv.pip]\ntorch-backend = 'cu126'\n"}) == "12.6"
