@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,6 @@ PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 TOOLS = PACKAGE.parent / "tools"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("base.conflict",),
     ("base.errors", "base.redact", "base.codes", "base.records", "base.threads"),
     ("base.documents", "base.places"),
     (
@@ -24,7 +24,6 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "base.flock",
         "base.storage",
         "packages",
-        "base.extras",
         "prove.rungs",
     ),
     ("base.reader", "base.html_page", "base.progress"),
@@ -60,7 +59,6 @@ ONLY: dict[str, tuple[str, ...]] = {
     # spec and facts know nothing of each other: a GPU's name is looked up by whoever has both
     "spec": (
         "base.errors",
-        "base.extras",
         "base.redact",
         "base.documents",
         "base.texts",
@@ -114,10 +112,8 @@ ONLY: dict[str, tuple[str, ...]] = {
     # of a lock only its vocabulary: what a pin and a build are, how TOML is written
     "resolve": (
         *(
-            "base.conflict",
             "base.errors",
             "base.records",
-            "base.extras",
             "base.redact",
             "base.documents",
             "base.texts",
@@ -273,6 +269,27 @@ def test_no_one_reads_what_a_message_says() -> None:
 
 
 READING = ("search", "match", "fullmatch", "findall", "finditer", "split", "sub")
+
+
+DOMAIN = re.compile(r"packages?|torch|.*conda.*|wheels?|targets?|cuda|glibc|gpus?")
+WORDS_OF_BASE = {
+    "base.errors": {"packages", "targets"},  # where one more error lives; a field as a finding has it
+    # the subjects of every judge, which every command's JSON names: nothing in the module knows what they are
+    "base.finding": {"package", "packages", "target", "targets"},
+    "base.programs": {"condarc"},  # a variable that names a file
+    "base.redact": {"conda"},  # a form of tokens in addresses
+    "base.threads": {"target"},  # of Python's own Thread
+}
+"""Words of what envspec is about that stand in `base`, and why. Its modules would serve any other program."""
+
+
+def test_base_has_no_word_of_the_domain() -> None:
+    found: dict[str, set[str]] = {}
+    for name, path in MODULES.items():
+        if is_within(name, "base"):
+            text = path.read_text(encoding="utf-8").lower()
+            found[name] = set(filter(DOMAIN.fullmatch, re.findall("[a-z]+", text)))
+    assert {name: words for name, words in found.items() if words} == WORDS_OF_BASE
 
 
 def test_no_modules_import_each_other() -> None:

@@ -49,7 +49,7 @@ Mutant = tuple[str, int, int, str, str, str]
 
 
 def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """The kinds of change to one node, each with the node that takes its place."""
+    """Yield the kinds of change to one node, each with the node that takes its place."""
 
     def variant(kind: str, **fields: Any) -> tuple[str, ast.AST]:
         made = copy.copy(node)
@@ -142,7 +142,7 @@ class MutantFinder(ast.NodeVisitor):
 
 
 def mutants(tree: Path) -> list[tuple[Mutant, tuple[int, int]]]:
-    """All mutants of a tree, in the order of its files and lines."""
+    """Return all mutants of a tree, in the order of its files and lines."""
     listed = []
     for part in MUTATED:
         place = tree / "envspec" / part
@@ -317,7 +317,7 @@ class MutantRun:
 
 
 def outermost(code: CodeType) -> Iterator[CodeType]:
-    """The code of a module's functions and methods, those within functions left out."""
+    """Return the code of a module's functions and methods, without those within functions."""
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from (

@@ -24,7 +24,7 @@ _KEYS = {"requires": [], "extras": {}, "requires_python": f">={PYTHON}", "sdist"
 
 
 def scenario_text(scenario: Mapping[str, Any]) -> str:
-    """Write a scenario; what is as usual is left out."""
+    """Write a scenario without its defaults."""
     python = scenario.get("resolver_options", {}).get("python") or scenario.get("environment", {}).get("python", PYTHON)
     lines = [f"[{key(scenario['name'])}]", f"requires = {value(scenario['root']['requires'])}"]
     lines += [f"python = {value(python)}"] if python != PYTHON else []

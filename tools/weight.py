@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import io
+import signal
 import subprocess
 import sys
 import tokenize
@@ -44,7 +45,7 @@ def _docstring(node: ast.AST) -> range:
 
 
 def weight(folder: Path) -> str:
-    """Say how much code lies below a folder."""
+    """Count the code below a folder."""
     paths = [path for path in folder.rglob("*.py") if "carried" not in path.parts]
     texts = [path.read_text(encoding="utf-8") for path in paths]
     code, lines = sum(map(code_lines, texts)), sum(text.count("\n") for text in texts)
@@ -82,6 +83,8 @@ def other_weights(root: Path) -> Iterator[str]:
 
 
 if __name__ == "__main__":
+    # a reader such as `head` may stop early: end in silence, as other programs of a pipe do
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     for name in sys.argv[1:]:
         print(weight(Path(name)))
     for text in other_weights(Path()):

@@ -7,7 +7,7 @@ from typing import Optional, Sequence
 
 
 def capability_of(flag: str) -> tuple[int, int]:
-    """The capability of an architecture: sm_90 and compute_90a are (9, 0), sm_101 is 11.0's older name."""
+    """Return the capability of an architecture: sm_90 and compute_90a are (9, 0), sm_101 is 11.0's older name."""
     major, minor = divmod(flag_number(flag), 10)
     return (11, 0) if (major, minor) == (10, 1) else (major, minor)
 

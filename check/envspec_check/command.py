@@ -89,7 +89,7 @@ def load_config(path: str) -> dict[str, Any]:
 
 
 def context_of(options: argparse.Namespace, program: str) -> Context:
-    """The Context of the command line. Raises Unreadable."""
+    """Return the Context of the command line. Raises Unreadable."""
     config = load_config(options.config)
     workload = options.workload or config.get("workload") or "basic"
     if WORKLOADS and workload not in WORKLOADS:  # tests have tables without any
@@ -113,7 +113,7 @@ def context_of(options: argparse.Namespace, program: str) -> Context:
 
 
 def write_reports(options: argparse.Namespace, report: dict[str, Any]) -> None:
-    """The files that were asked for. Raises OSError."""
+    """Write the reports. Raises OSError."""
     text = json.dumps(finite(report), indent=1) + "\n"
     if options.json == "-":
         sys.stdout.write(text)

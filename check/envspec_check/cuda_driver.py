@@ -28,7 +28,7 @@ class Driver:
         return result.value
 
     def gpus(self) -> list[dict[str, Any]]:
-        """The name, the compute capability and the memory of each GPU. Raises OSError."""
+        """Return the name, the compute capability and the memory of each GPU. Raises OSError."""
         gpus = []
         for index in range(self.number("cuDeviceGetCount")):
             device = self.number("cuDeviceGet", index)
@@ -41,7 +41,7 @@ class Driver:
         return gpus
 
     def memory(self, index: int = 0) -> tuple[int, int]:
-        """The free and the whole memory of a GPU, in bytes. Raises OSError."""
+        """Return the free and the whole memory of a GPU, in bytes. Raises OSError."""
         context, free, total = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
         device = self.number("cuDeviceGet", index)
         self.must("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
@@ -55,7 +55,7 @@ class Driver:
 
 
 def driver_gpus() -> list[dict[str, Any]]:
-    """The GPUs that the driver gives this process; none where there is no driver, or it gives none."""
+    """Return the GPUs that the driver gives this process; none where there is no driver, or it gives none."""
     try:
         return Driver().gpus()
     except (OSError, AttributeError):

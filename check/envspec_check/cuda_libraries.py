@@ -21,6 +21,6 @@ def is_cuda_library(path: str) -> bool:
 
 
 def mapped_libraries(maps: str) -> list[str]:
-    """The CUDA libraries in a /proc/PID/maps."""
+    """Return the CUDA libraries in a /proc/PID/maps."""
     paths = {line.split(None, 5)[5] for line in maps.splitlines() if len(line.split(None, 5)) == 6}
     return sorted(path for path in paths if is_cuda_library(path.replace(" (deleted)", "")))

@@ -19,7 +19,7 @@ FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def check_digest() -> str:
-    """The digest of this check's own files: of their list, as sha256sum writes it."""
+    """Return the digest of this check's own files: of their list, as sha256sum writes it."""
     rows = "".join("%s  %s\n" % (hashlib.sha256(content).hexdigest(), name) for name, content in sorted(_own_files()))
     return "sha256:" + hashlib.sha256(rows.encode()).hexdigest()
 
@@ -42,7 +42,7 @@ BASE: list[str] = []
 
 
 def own_roots() -> list[str]:
-    """The folders that the environment is in, and those of its base."""
+    """Return the folders that the environment is in, and those of its base."""
     roots = {sys.prefix, os.path.realpath(sys.prefix), *BASE, *map(os.path.realpath, BASE)}
     if sys.prefix.startswith("/nix/store/"):
         roots.add("/nix/store")
@@ -50,7 +50,7 @@ def own_roots() -> list[str]:
 
 
 def own_paths() -> list[str]:
-    """The folders of sys.path that belong to the environment."""
+    """Return the folders of sys.path that belong to the environment."""
     roots = own_roots()
     return [path for path in sys.path if path and is_within(os.path.realpath(path), roots)]
 

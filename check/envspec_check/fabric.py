@@ -20,8 +20,8 @@ SOCKETS = ("tcp", "udp", "sockets", "net")
 
 
 def ports(sysfs: Path = SYSFS, dev: Path = Path("/dev")) -> Dict[str, str]:
-    """The ports that are up, as NCCL names them, and their fabrics: "InfiniBand", "Ethernet" (RoCE), "EFA", whose link
-    layer is unspecified, and "Slingshot", whose cards have device files of their own."""
+    """Return the ports that are up, as NCCL names them, and their fabrics: "InfiniBand", "Ethernet" (RoCE), "EFA",
+    whose link layer is unspecified, and "Slingshot", whose cards have device files of their own."""
     ports = {card.name: "Slingshot" for card in sorted(dev.glob("cxi[0-9]*"))}
     for port in sorted(sysfs.glob("*/ports/*")):
         if "ACTIVE" in content_of(port / "state"):
@@ -44,9 +44,9 @@ def listen(folder: Path) -> None:
 
 
 def network_of(folder: Path) -> Optional[str]:
-    """What NCCL wrote that it uses: "IB", "Socket", a plugin's name, or "NAME over PROVIDER" where libfabric has only
-    sockets. Before 2.6 it wrote only which networks it found. Sources: NCCL's src/init.cc and src/transport/net_*.cc,
-    aws-ofi-nccl's src/nccl_ofi_net.cpp."""
+    """Read NCCL's network from its log: "IB", "Socket", a plugin's name, or "NAME over PROVIDER" where libfabric has
+    only sockets. Before 2.6 the log had only the available networks. Sources: NCCL's src/init.cc and
+    src/transport/net_*.cc, aws-ofi-nccl's src/nccl_ofi_net.cpp."""
     text = "\n".join(content_of(path) for path in sorted(folder.glob("nccl-*.log")))
     names: List[str] = re.findall(r"Using network (\S[^\n]*)", text)
     names = [name.strip() for name in names] or sorted(set(re.findall(r"NET/(IB|Socket) : Using", text)))[:1]
@@ -70,7 +70,7 @@ def judge(
     devices: Path = DEVICES,
     environ: Mapping[str, str] = os.environ,
 ) -> Outcome:
-    """Judge whether NCCL uses the ports that are up."""
+    """Judge NCCL's network by the ports that are up."""
     details = {"ports": dict(ports), "network": network}
     if not ports:
         return skipped("no port of InfiniBand, RoCE, EFA or Slingshot is up here", details=details)

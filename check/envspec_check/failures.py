@@ -53,7 +53,7 @@ KNOWN = (
 
 
 def explain(text: str) -> Tuple[str, Optional[str]]:
-    """The reason and the remedy of an error: the text itself and None where nothing is known of it."""
+    """Return the reason and the remedy of an error: the text itself and None where nothing is known of it."""
     for pattern, reason, remedy in KNOWN:
         match = re.search(pattern, text)
         if match:
@@ -63,7 +63,7 @@ def explain(text: str) -> Tuple[str, Optional[str]]:
 
 
 def in_words(error: BaseException) -> str:
-    """An exception's type and the first line of what it says."""
+    """Return an exception's type and the first line of what it says."""
     text = str(error).strip().split("\n")[0]
     return "%s: %s" % (type(error).__name__, text) if text else type(error).__name__
 

@@ -180,7 +180,7 @@ class Context:
             self.torch.cuda.synchronize()
 
     def again(self, name: str, *args: str) -> list[str]:
-        """The command line that runs an internal command with the same Context."""
+        """Return the command line that runs an internal command with the same Context."""
         path = self.scratch / (f"context-{uuid.uuid4().hex[:8]}.json")
         path.write_text(json.dumps(self.as_json()), encoding="utf-8")
         return [sys.executable, self.program, "--internal", name, str(path), *args]
@@ -269,6 +269,6 @@ class Unreadable(Exception):
 
 
 def some(texts: Sequence[str], limit: int = 5) -> str:
-    """The first few of many, on one line."""
+    """Return the first few of many, on one line."""
     more = len(texts) - limit
     return "; ".join(texts[:limit]) + ("; and %d more" % more if more > 0 else "")

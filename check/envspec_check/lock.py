@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Optional, Tuple
 
 
 def slice_digest(lock: dict[str, Any]) -> str:
-    """The digest of a slice's values but the schema's number, as envspec gives it."""
+    """Return the digest of a slice's values but the schema's number, as envspec gives it."""
     values = {key: value for key, value in lock.items() if key != "lock-version"}
     canonical = json.dumps(values, sort_keys=True, separators=(",", ":"))
     return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
@@ -45,7 +45,7 @@ def read_target(path: str) -> Any:
 
 
 def read_rows(folder: str, name: str) -> list[dict[str, Any]]:
-    """What the slice says of each package in a file of requirements, behind its line. Raises OSError, ValueError."""
+    """Read the slice's words on each package in a file of requirements, behind its line. Raises OSError, ValueError."""
     own = os.path.join(folder, name)
     with open(own if os.path.exists(own) else os.path.join(folder, os.pardir, name), encoding="utf-8") as file:
         rows = (line.partition("  # ")[2] for line in file)
@@ -64,7 +64,7 @@ class Pin(NamedTuple):
 
 
 def pins(lock: dict[str, Any]) -> list[Pin]:
-    """The packages of a target's slice of the lock, behind those that its base has ("provided")."""
+    """Return the packages of a target's slice of the lock, behind those that its base has ("provided")."""
     locked = []
     for kind in ("provided", "conda", "pip"):
         for package in lock.get(kind, []):
@@ -93,7 +93,7 @@ FRAMEWORKS = {
 
 
 def frameworks(lock: dict[str, Any]) -> dict[str, str]:
-    """The frameworks of a target's slice of the lock, each with its version."""
+    """Return the frameworks of a target's slice of the lock, each with its version."""
     versions = {canonical(name): pin.version for pin in pins(lock) for name in (pin.name, *pin.provides)}
     by_framework = {key: [name for name in versions if re.fullmatch(FRAMEWORKS[key], name)] for key in FRAMEWORKS}
     return {key: versions[names[0]] for key, names in by_framework.items() if names}
@@ -106,7 +106,7 @@ def is_direct(lock: dict[str, Any], framework: str) -> bool:
 
 
 def canonical(name: str) -> str:
-    """A distribution's name as the lock has it."""
+    """Return a distribution's name as the lock has it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -125,5 +125,5 @@ def plain_version(text: str) -> str:
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """A version as numbers: "525.60.13" is (525, 60, 13)."""
+    """Return a version as numbers: "525.60.13" is (525, 60, 13)."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:4]) or (0,)

@@ -18,7 +18,7 @@ from envspec_check.nvml import driver_version
 
 
 def usable_cpus() -> int:
-    """The CPUs that this process may use, by affinity and by its control group's quota."""
+    """Return the CPUs that this process may use, by affinity and by its control group's quota."""
     count = len(os.sched_getaffinity(0))
     quota = read_text("/sys/fs/cgroup/cpu.max").split()
     if len(quota) == 2 and quota[0] != "max":
@@ -27,7 +27,7 @@ def usable_cpus() -> int:
 
 
 def memory_bytes() -> int:
-    """The memory that this process may use, by the machine and by its control group's limit."""
+    """Return the memory that this process may use, by the machine and by its control group's limit."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         limit = read_text(path).strip()
@@ -37,7 +37,7 @@ def memory_bytes() -> int:
 
 
 def shm_bytes() -> int | None:
-    """The size of /dev/shm; None where there is none."""
+    """Return the size of /dev/shm; None where there is none."""
     try:
         filesystem = os.statvfs("/dev/shm")
     except OSError:
@@ -46,7 +46,7 @@ def shm_bytes() -> int | None:
 
 
 def read_text(path: str) -> str:
-    """A file's text, empty where it can't be read."""
+    """Return a file's text, empty where it can't be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -68,8 +68,8 @@ def machine_facts() -> dict[str, Any]:
 
 
 def probe(ctx: Context) -> Outcome:
-    """The facts of torch and of the GPUs that it sees; of a target without torch, the GPUs that the driver gives. No
-    check: it runs before the first that imports a framework."""
+    """Return the facts of torch and of the GPUs that it sees; of a target without torch, the GPUs that the driver
+    gives. No check: it runs before the first that imports a framework."""
     if "torch" not in frameworks(ctx.lock):
         return passed(details={"torch": None, "gpus": driver_gpus()})
     torch = ctx.torch
@@ -132,8 +132,8 @@ OTHERS = {"mig", "laptop", "d", "grid", "vgpu"}
 
 
 def card_of(cards: dict[str, Any], name: str, capability: str) -> dict[str, Any] | None:
-    """The facts of a GPU, by its name as the driver has it: the card with the most words in it, of its capability. None
-    for a part of a card."""
+    """Return the facts of a GPU, by its name as the driver has it: the card with the most words in it, of its
+    capability. None for a part of a card."""
     words = set(re.split(r"[^a-z0-9]+", name.lower()))
     best: tuple[int, dict[str, Any] | None] = 0, None
     sold = [

@@ -21,13 +21,13 @@ class Nvml:
         return text.value.decode() if self.library.nvmlSystemGetDriverVersion(text, 96) == 0 else None
 
     def cuda(self) -> str | None:
-        """The driver's own CUDA, up to which it compiles PTX."""
+        """Return the driver's own CUDA, up to which it compiles PTX."""
         number, ask = ctypes.c_int(0), getattr(self.library, "nvmlSystemGetCudaDriverVersion_v2", None)
         known = ask and ask(ctypes.byref(number)) == 0 and number.value
         return f"{number.value // 1000}.{number.value % 1000 // 10}" if known else None
 
     def gpus(self) -> list[tuple[str, str]]:
-        """The name and the compute capability of each GPU."""
+        """Return the name and the compute capability of each GPU."""
         gpus = []
         for device in self.devices():
             major, minor, name = ctypes.c_int(), ctypes.c_int(), ctypes.create_string_buffer(96)
@@ -47,13 +47,14 @@ class Nvml:
         return handles
 
     def device_at(self, pci: str) -> ctypes.c_void_p | None:
-        """The device with a PCI address such as 0000:3b:00.0, which CUDA_VISIBLE_DEVICES doesn't renumber."""
+        """Return the device with a PCI address such as 0000:3b:00.0, which CUDA_VISIBLE_DEVICES doesn't renumber."""
         handle = ctypes.c_void_p()
         done = self.library.nvmlDeviceGetHandleByPciBusId_v2(pci.encode(), ctypes.byref(handle))
         return handle if done == 0 else None
 
     def utilisation(self, device: ctypes.c_void_p) -> int | None:
-        """The share of the last moments in which the GPU worked, in percent. None where it can't tell, as with MIG."""
+        """Return the share of the last moments in which the GPU worked, in percent. None where it can't tell, as with
+        MIG."""
         rates = (ctypes.c_uint * 2)()
         return int(rates[0]) if self.library.nvmlDeviceGetUtilizationRates(device, rates) == 0 else None
 

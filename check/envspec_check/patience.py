@@ -39,8 +39,8 @@ class Patience:
 
 
 def processor_seconds(process: int) -> float:
-    """The processors' time of a process, of those below it, and of those that these have waited for. To look costs
-    little: a machine may have thousands of others."""
+    """Return the processors' time of a process, of those below it, and of those that these have waited for. To look
+    costs little: a machine may have thousands of others."""
     ticks, left = 0, [process]
     while left:
         folder = "/proc/%d/" % left.pop()

@@ -72,7 +72,7 @@ class Answer:
         self.memory[:8] = len(text).to_bytes(8, "big")
 
     def take(self) -> dict[str, Any]:
-        """What was left; empty when nothing was."""
+        """Return the answer that was left; empty without one."""
         size = int.from_bytes(self.memory[:8], "big")
         left: dict[str, Any] = json.loads(self.memory[8 : 8 + size]) if size else {}
         self.memory.close()
@@ -119,7 +119,7 @@ def give_up(pid: int) -> None:
 
 
 def finite(value: Any) -> Any:
-    """A value that JSON can hold: NaN and the infinities become None, what JSON doesn't know its text."""
+    """Return a value that JSON can hold: NaN and the infinities become None, what JSON doesn't know its text."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -151,13 +151,13 @@ def ending(status: int) -> str:
 
 
 def last_words(text: str) -> str | None:
-    """The end of what a process said."""
+    """Return the end of a process's output."""
     return "\n".join(text.splitlines()[-LAST_LINES:])[-LAST_CHARACTERS:].strip() or None
 
 
 def outcome_of(status: int | None, answer: Any, limit: float, stuck: bool = False) -> Outcome:
-    """What a process found, by how it ended (None: it was ended after its time; `stuck`: it couldn't be) and the answer
-    that it left."""
+    """Return a process's outcome, by its end (None: it was ended after its time; `stuck`: it couldn't be) and by the
+    answer that it left."""
     if stuck:
         remedy = "dmesg may name the GPU, the disk or the network file system that it waits for in the kernel"
         return failed(f"it hadn't ended after {limit:g} s, and can't be killed", remedy)

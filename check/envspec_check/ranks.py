@@ -69,7 +69,7 @@ class Whereabouts:
         self.memory.leave(self.now)
 
     def last(self) -> Dict[str, Any]:
-        """What was left last, of a process that has ended."""
+        """Return the last answer of a process that has ended."""
         return {**self.now, **self.memory.take()}
 
 
@@ -163,7 +163,7 @@ def _run_rank(
 
 
 def limit_of(ctx: Context) -> float:
-    """The seconds that ranks have, of those of their check."""
+    """Return the seconds that ranks have, of those of their check."""
     return max(5.0, ctx.timeout * 0.6)
 
 

@@ -45,8 +45,8 @@ def peak_of(name: str, card: dict[str, Any] | None) -> dict[str, Any] | None:
 def figure(
     name: str, value: float | None, unit: str, references: dict[str, Any], card: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """A figure with its reference, by its whole name or by what follows its group, and the peak of the card that it was
-    taken on. A reference for some GPUs is none for others."""
+    """Return a figure with its reference, by its whole name or by what follows its group, and the peak of the card that
+    it was taken on. A reference for some GPUs is none for others."""
     known = references.get(name) or references.get(name.partition(".")[2])
     if known and known.get("unit") and known["unit"] != unit:
         known = None
@@ -70,7 +70,7 @@ def shares(figures: Iterable[dict[str, Any]]) -> Iterator[tuple[str, float, str]
 
 
 def slow_words(checks: Sequence[dict[str, Any]], figures: Sequence[dict[str, Any]]) -> list[str]:
-    """List what is slow by the checks and by the figures; it decides nothing."""
+    """List slow parts by the checks and by the figures; they decide nothing."""
     lines = [words for check in checks for words in check.get("slow", ())]
     for figure in figures:
         if figure["verdict"] == "slow":
@@ -86,9 +86,9 @@ def summary(
     slow: Sequence[str] = (),
     bare: bool = False,
 ) -> dict[str, Any]:
-    """The counts of a report, its verdict, and one line that says it. A run that was cut short proves nothing. `blind`:
-    the target is for GPUs, and the checks ran on the CPU. `slow`: what is slow. `bare`: the target locks no framework
-    that has checks, so that nothing is proved of what it is for."""
+    """Return the counts of a report, its verdict, and one line that says it. A run that was cut short proves nothing.
+    `blind`: the target is for GPUs, and the checks ran on the CPU. `slow`: what is slow. `bare`: the target locks no
+    framework that has checks, so that nothing is proved of what it is for."""
     count = {status: sum(check["status"] == status for check in checks) for status in ("pass", "fail", "skip")}
     total = sum(check["needs_gpu"] for check in checks)
     without = sum(check["needs_gpu"] and check["status"] == "skip" for check in checks)
@@ -114,13 +114,13 @@ def summary(
 
 
 def xml_text(text: str) -> str:
-    """A text without what XML can't hold, quoted."""
+    """Return a text without what XML can't hold, quoted."""
     text = re.sub("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "", text)
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def junit(report: dict[str, Any]) -> str:
-    """The report as JUnit XML: a testsuite with a testcase for each check."""
+    """Return the report as JUnit XML: a testsuite with a testcase for each check."""
 
     def attribute(text: object) -> str:
         return quoteattr(re.sub("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "", str(text)))

@@ -55,7 +55,8 @@ class Host:
             raise Gone(f"hadn't started after {timeout:g} s")
 
     def read(self, patience: Patience, meanwhile: Callable[[], None] | None = None) -> dict[str, Any]:
-        """The next reply; an empty one when there is none in time. `meanwhile` is called now and then. Raises Gone."""
+        """Return the next reply; an empty one when there is none in time. `meanwhile` is called now and then. Raises
+        Gone."""
         assert self.process.stdout
         while b"\n" not in self.buffer:
             ready = self.ready.poll(min(TOLD_EACH, patience.limit) * 1000)
@@ -147,7 +148,7 @@ class Runner:
             self.watch(name, words.strip().splitlines()[-1])
 
     def host(self, with_torch: bool) -> Host:
-        """The host of a kind, started where there is none. Raises Gone when it can't be."""
+        """Return the host of a kind, started where there is none. Raises Gone when it can't be."""
         if with_torch not in self.hosts:
             self.hosts[with_torch] = Host(self.context, with_torch, self.ctx.program, self.log, self.token)
             self.hosts[with_torch].start(max(self.ctx.timeout, TIMEOUT))

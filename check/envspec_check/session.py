@@ -50,7 +50,7 @@ class Session:
         self.started = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def for_this_lock(self, check: Check) -> Optional[Check]:
-        """A check as it is asked of this lock; None where that has no such framework."""
+        """Return a check as it is asked of this lock; None where that has no such framework."""
         if check.group == "together":
             return check if len(self.frameworks) > 1 else None
         if check.name == "stack.imports" and "torch" not in self.frameworks:
@@ -83,7 +83,7 @@ class Session:
 
     @property
     def gpus(self) -> int:
-        """How many GPUs the checks may use."""
+        """The number of GPUs that the checks may use."""
         return len(self.machine["gpus"]) if self.device == "cuda" else 0
 
     @property
@@ -94,7 +94,7 @@ class Session:
         return cards[0] if cards and all(card == cards[0] for card in cards) else None
 
     def begin_beside(self) -> None:
-        """Begin what can run beside the other checks, if it can run at all and isn't the only thing to do."""
+        """Begin the checks that can run beside the others, if they can run at all and aren't all there is to do."""
         own = [check for check in self.table if check.group == GROUP]
         if self.beside and not self.lacking and len(own) < len(self.table):
             able = [check for check in own if not self.reason_to_skip(check) and (check.needs != "gpu" or self.gpus)]

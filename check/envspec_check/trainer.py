@@ -45,7 +45,8 @@ PARTS = ("model", "optimizer", "scheduler", "scaler", "rng", "position", "losses
 
 
 def fp16_scaler(device: str) -> Any:
-    """A scaler of gradients for fp16, of whichever class this torch has. None where it has none for the device."""
+    """Return a scaler of gradients for fp16, of whichever class this torch has. None where it has none for the
+    device."""
     torch = the_torch()
     # Small and soon growing: short runs lose no step to the search for the scale, and its state changes within them.
     options = {"init_scale": 2.0**10, "growth_interval": 8}
@@ -92,7 +93,7 @@ def exact_fp32(torch: Any) -> None:
 
 
 def exactly(tensor: Any) -> Any:
-    """A tensor in float64, on the CPU."""
+    """Return a tensor in float64, on the CPU."""
     return tensor.detach().to("cpu", the_torch().float64)
 
 
@@ -187,12 +188,12 @@ class Trainer:
         return float(loss)  # waits for the device, so that the step's time is its own
 
     def put(self, rows: Any) -> Any:
-        """A batch's rows on the device, in the type of the model."""
+        """Return a batch's rows on the device, in the type of the model."""
         rows = rows.to(self.device, non_blocking=True)
         return rows.to(self.type) if self.type and rows.is_floating_point() else rows
 
     def gradients(self, batch: Batch) -> Any:
-        """The mean loss of this trainer's shares of a batch. Their gradients are left for the optimizer."""
+        """Return the mean loss of this trainer's shares of a batch. Their gradients are left for the optimizer."""
         torch, parts = the_torch(), self.workload.accumulate
         self.optimizer.zero_grad(set_to_none=True)
         losses = []
@@ -229,7 +230,7 @@ class Trainer:
         return torch.autocast(self.training.device, dtype=getattr(torch, TYPES[precision]))
 
     def state(self) -> Dict[str, Any]:
-        """All that the rest of the training depends on; its keys are PARTS."""
+        """Return all that the rest of the training depends on; its keys are PARTS."""
         torch, cuda = the_torch(), self.training.device == "cuda"
         return {
             "model": self.model.state_dict(),
@@ -269,7 +270,7 @@ def no_sync(model: Any) -> Any:
 
 
 def digest(value: Any) -> str:
-    """A digest of tensors and plain values, nested at will: equal if, and only if, they are equal bit by bit."""
+    """Return a digest of tensors and plain values, nested at will: equal if, and only if, they are equal bit by bit."""
     sha256 = hashlib.sha256()
     for piece in pieces(value):
         sha256.update(b"%d:" % len(piece))
@@ -278,7 +279,7 @@ def digest(value: Any) -> str:
 
 
 def pieces(value: Any) -> Iterator[bytes]:
-    """What a digest is made of. A mapping's keys are taken in order: that of a saved one may be another."""
+    """Yield the bytes for a digest. A mapping's keys are sorted: a saved one may have another order."""
     if hasattr(value, "untyped_storage") or hasattr(value, "data_ptr"):
         held = value.detach().cpu().contiguous()
         yield ("%s %s" % (held.dtype, tuple(held.shape))).encode()
@@ -298,12 +299,12 @@ def pieces(value: Any) -> Iterator[bytes]:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest of the values that at least this share of them doesn't exceed."""
+    """Return the smallest of the values that at least this share of them doesn't exceed."""
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
 def peak_memory(device: str) -> int:
-    """The most memory that was held so far, in bytes: on the GPU by tensors, else by this process."""
+    """Return the most memory that was held so far, in bytes: on the GPU by tensors, else by this process."""
     if device == "cuda":
         return int(the_torch().cuda.max_memory_allocated())
     return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024

@@ -1,4 +1,4 @@
-"""Which frameworks a lock has, the GPUs that the driver gives, and how much of them frameworks take."""
+"""A lock's frameworks, the driver's GPUs, and the frameworks' shares of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of GPUs alone, on pretended ones: NVML, its devices and torch's are stand-ins."""
+"""The checks of GPUs alone, on pretended ones: NVML, its devices and torch's are stand-ins."""
 
 from __future__ import annotations
 

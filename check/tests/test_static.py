@@ -1,4 +1,4 @@
-"""What the static checks are made of."""
+"""Parts of the static checks."""
 
 from __future__ import annotations
 

@@ -13,8 +13,9 @@ from typing import TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from envspec.app.cache_contents import GRACE, CacheContents, CacheLimit, survey, to_prune
 from envspec.app.observer import note, warn
-from envspec.base.cache import GRACE, CacheContents, CacheLimit, Entry, remove, survey, to_prune
+from envspec.base.cache import Entry, remove
 from envspec.base.errors import EnvspecError, InputError
 from envspec.base.open_folder import OpenFolder, open_folder
 from envspec.base.places import ENVIRONMENTS

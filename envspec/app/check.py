@@ -17,14 +17,14 @@ from envspec.app.site_policy import site_policy
 from envspec.app.unmerged import take_in_command, unmerged_files
 from envspec.base.errors import AnswerNo, EnvspecError, LockError, ToolError
 from envspec.base.finding import Finding, errors
-from envspec.lock.freshness import reason, reasons, rendered_reasons
+from envspec.lock.freshness import reason, reasons
 from envspec.lock.inputs import spec_case
 from envspec.lock.judge import UnsoundLock, judge, sound
 from envspec.lock.model import SoundLock
 from envspec.lock.pinned import warnings_of
 from envspec.lock.read import LockConflict, NewerLock
 from envspec.lock.signing.model import LOCK, SUFFIX, Signer
-from envspec.lock.store import LockFile, LockFolder, rendered_files
+from envspec.lock.store import LockFile, LockFolder
 from envspec.spec.model import Spec
 
 
@@ -114,9 +114,7 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
         missing = reason("lock-missing", "there is no lock yet")
         return SpecState(spec.path, lock_path, "stale", reasons=(missing,), hint=relock)
     lock = file.lock
-    expected, rendered = rendered_files(lock), folder.read_rendered_files(lock)
-    stale: tuple[Finding, ...] = ()
-    drifted: tuple[Finding, ...] = ()
+    drifted = folder.rendered_reasons(lock)
     flaws: tuple[Finding, ...] = ()
     case = spec_case(spec)
     equal, accepted = case.is_of(lock), None
@@ -129,9 +127,7 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
     else:
         # what the spec asks for otherwise is told below; this is what was wrong before
         flaws = judge(lock)
-    if not (equal and expected == rendered):
-        stale, drifted = reasons(case, lock), rendered_reasons(expected, rendered)
-    stale = (*stale, *stale_images(spec, lock))
+    stale = (*(() if equal else reasons(case, lock)), *stale_images(spec, lock))
     known = warnings_of(spec, accepted) if accepted else ()
     if flaws or stale or drifted:
         return SpecState(

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from envspec.app.export.file_urls import file_urls
 from envspec.app.observer import observer, say
-from envspec.base.extras import require_extra
 from envspec.base.scratch import scratch_folder
 from envspec.configuration.settings import load_settings
 from envspec.install.build import refuse_other_wheels
@@ -18,6 +17,7 @@ from envspec.lock.conda_files import FileUrls
 from envspec.lock.model import LockedTarget, Pin
 from envspec.net.connections import index_fetcher
 from envspec.net.file_store import ARTIFACTS, FileStore
+from envspec.packages.own_extras import require_extra
 from envspec.spec.model import Spec
 
 

@@ -26,17 +26,15 @@ from envspec.configuration.settings import host_of
 from envspec.lock.formats.foreign.read import sides
 from envspec.lock.formats.foreign.selection import Wish
 from envspec.lock.formats.foreign.side import LoosePin, Side
-from envspec.lock.freshness import rendered_reasons
 from envspec.lock.model import Lock
 from envspec.lock.read import load_text
-from envspec.lock.store import SIGNATURE_NAME, rendered_files
+from envspec.lock.store import SIGNATURE_NAME
 from envspec.review.annotations import code_quality, workflow_commands
 from envspec.review.audit.learn import How, look_up_facts
 from envspec.review.audit.model import AuditedPackage, Facts, packages
 from envspec.review.audit.rules import findings, newest_upload_day, oldest, unchecked_packages
 from envspec.review.diff.advisories import Key, Known, Vulnerability, versions, with_advisories
-from envspec.review.diff.as_json import as_json
-from envspec.review.diff.html import html
+from envspec.review.diff.documents import as_json, html
 from envspec.review.diff.judged import Answers, packages_in_doubt, with_answers, with_flaws, with_spec_changes
 from envspec.review.diff.markdown import LIMIT, markdown
 from envspec.review.diff.model import nothing
@@ -217,7 +215,7 @@ def _edited_files(spec: Spec, locks_dir: Path | None, lock: Lock) -> tuple[Fact,
     folder = inputs.folder_of(spec, locks_dir)
     remedy = f"run `envspec lock {spec.path}{inputs.elsewhere(locks_dir)}`, which renders it again"
     try:
-        differences = rendered_reasons(rendered_files(lock), folder.read_rendered_files(lock))
+        differences = folder.rendered_reasons(lock)
     except EnvspecError as error:
         return (Fact("high", "rendered-edited", f"a rendered file can't be read: {error.message}"),)
     return tuple(

@@ -137,10 +137,10 @@ def write_spec(request: InitRequest, ask: Callable[[tuple[str, ...], str | None]
     # what of the file no spec can hold is told apart from what is wrong with the command line
     draft = make_parseable(lambda candidate: render(candidate, heading, candidate.targets or (CPU,)), draft, parse)
 
-    def judged(candidate: Draft, made: tuple[NewTarget, ...]) -> Spec:
+    def spec_of(candidate: Draft, made: tuple[NewTarget, ...]) -> Spec:
         return parse(render(candidate, heading, made))
 
-    chosen = _choose(draft, machines, pythons, judged, offline=request.offline)
+    chosen = _choose(draft, machines, pythons, spec_of, offline=request.offline)
     draft = replace(draft, notes=(*draft.notes, *settled.notes, *chosen.notes, *_of_build(chosen.python, draft)))
     says = {
         key: f"{source.file} says so"
@@ -161,7 +161,7 @@ def write_spec(request: InitRequest, ask: Callable[[tuple[str, ...], str | None]
 
 
 def _choose(
-    draft: Draft, machines: Machines, pythons: Sequence[str], judged: SpecOfDraft, *, offline: bool
+    draft: Draft, machines: Machines, pythons: Sequence[str], spec_of: SpecOfDraft, *, offline: bool
 ) -> ChosenMachines:
     """Choose targets and Python by the facts, where a CUDA is to be chosen and no file names a torch, by the torch that
     the requirements lead to. Raises Infeasible."""
@@ -176,10 +176,10 @@ def _choose(
         or not (draft.pip or draft.own)
     )
     if stated or not wants_cuda:
-        return choose(draft, machines, pythons, judged)
+        return choose(draft, machines, pythons, spec_of)
     from envspec.app.torch_solve import choose_by_answers
 
-    return choose_by_answers(draft, machines, pythons, judged, offline=offline)
+    return choose_by_answers(draft, machines, pythons, spec_of, offline=offline)
 
 
 def _sources(request: InitRequest) -> tuple[Declaration, ...]:

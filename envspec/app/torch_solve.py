@@ -69,7 +69,7 @@ def _solve(spec: Spec, seconds: float) -> str | None:
 
 
 def choose_by_answers(
-    draft: Draft, machines: Machines, pythons: Sequence[str], judged: SpecOfDraft, *, offline: bool
+    draft: Draft, machines: Machines, pythons: Sequence[str], spec_of: SpecOfDraft, *, offline: bool
 ) -> ChosenMachines:
     """Choose targets and Python for the torch that the requirements lead to: at most three solves, the first without
     CUDA. Without an answer the facts choose for the newest torch, as the reason of the CUDA says. Raises Infeasible.
@@ -77,22 +77,22 @@ def choose_by_answers(
     try:
         if offline:
             raise _NoAnswer("--offline")
-        return _choose(draft, machines, pythons, judged)
+        return _choose(draft, machines, pythons, spec_of)
     except _NoAnswer as reason:
-        chosen = choose(draft, machines, pythons, judged)
+        chosen = choose(draft, machines, pythons, spec_of)
         unknown = f"by the facts alone, as it isn't known which torch the requirements lead to: {reason}"
         return replace(chosen, why={**chosen.why, "cuda": "; ".join(filter(None, (chosen.why.get("cuda"), unknown)))})
 
 
-def _choose(draft: Draft, machines: Machines, pythons: Sequence[str], judged: SpecOfDraft) -> ChosenMachines:
+def _choose(draft: Draft, machines: Machines, pythons: Sequence[str], spec_of: SpecOfDraft) -> ChosenMachines:
     solver, without_conda = _TorchSolver(), replace(draft, conda=())
 
     def answer(python: str, target: NewTarget) -> str | None:
-        return solver.torch(with_python(judged(without_conda, (target,)), python))
+        return solver.torch(with_python(spec_of(without_conda, (target,)), python))
 
     def choose_for(torch: str, sign: str = "==") -> ChosenMachines:
         says = f"the requirements lead to torch {torch}"
-        return choose(draft, machines, pythons, judged, (f"torch{sign}{torch}", says))
+        return choose(draft, machines, pythons, spec_of, (f"torch{sign}{torch}", says))
 
     platform = (machines.platforms or draft.platforms or (CPU.platform,))[0]
     try:
@@ -104,7 +104,7 @@ def _choose(draft: Draft, machines: Machines, pythons: Sequence[str], judged: Sp
         pythons = pythons[1:]
         first = answer(pythons[0], replace(CPU, platform=platform))
     if first is None:
-        return choose(draft, machines, pythons, judged)
+        return choose(draft, machines, pythons, spec_of)
     try:
         chosen = choose_for(first)
     except Infeasible:

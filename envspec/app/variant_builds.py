@@ -18,7 +18,7 @@ from envspec.base.texts import printable
 from envspec.configuration.settings import load_settings
 from envspec.facts import toolkits
 from envspec.lock.model import WheelVariant
-from envspec.lock.variant_build import architectures_of, cuda_of
+from envspec.lock.variant_build import architectures_of, cuda_of_wheel
 from envspec.net.connections import index_fetcher
 from envspec.net.index_proxy.releases import by_version
 from envspec.net.simple_page import ACCEPT, read_page
@@ -128,7 +128,7 @@ def _rows(version: str, wheels: Sequence[Mapping[str, Any]], variants: Variants)
         if properties is None:  # the release doesn't describe this label
             continue
         of = WheelVariant(label or "", tuple(map(str, properties)), variants.priorities)
-        cuda, (sm, ptx) = cuda_of(of), architectures_of(of)
+        cuda, (sm, ptx) = cuda_of_wheel(of), architectures_of(of)
         for platform in PLATFORMS:
             pythons = tuple(
                 python for python in PYTHONS if any(wheel_fits(file, platform, python, _GLIBC) for file in files[label])

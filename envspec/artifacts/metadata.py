@@ -36,6 +36,7 @@ from envspec.packages.archive_entries import layout_fault
 from envspec.packages.metadata import Metadata, parse_metadata
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.uv.answer import FoundFile
+from envspec.spec.way import avoiding
 
 _SCHEMA = 2
 _FIELDS = f"{zlib.crc32(' '.join(Metadata.__struct_fields__).encode()):08x}"
@@ -259,7 +260,7 @@ def release_of(file: FoundFile) -> tuple[str, str]:
 def refuse_layout(file: FoundFile, entries: Iterable[zipfile.ZipInfo]) -> None:
     """Raise IndexFailure for a wheel that no installer could install, or that would replace other packages' files."""
     if fault := layout_fault(entries):
-        raise IndexFailure(f"{redact(file.url)} {fault}", hint="tell those who publish it").avoiding(*release_of(file))
+        raise avoiding(IndexFailure(f"{redact(file.url)} {fault}", hint="tell those who publish it"), *release_of(file))
 
 
 def refuse_other_hash(file: FoundFile, got: str) -> None:

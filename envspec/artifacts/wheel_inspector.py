@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from envspec.artifacts.conda_archives import CondaArchives, installs_modules
 from envspec.artifacts.wheel_reader import Key, OfAll, Question, Unread, WheelReader, WheelSays, key_of, key_of_all
-from envspec.base.errors import IndexFailure, Way
+from envspec.base.errors import IndexFailure
 from envspec.base.progress import Counting
 from envspec.base.texts import without_unseen
 from envspec.base.threads import Pool
@@ -28,6 +28,7 @@ from envspec.packages.variants import read_name
 from envspec.packages.version_numbers import numbers_in
 from envspec.resolve.uv.answer import FoundFile
 from envspec.rules.wheel_code import WheelBuild, conda_owner
+from envspec.spec.way import Way
 
 THREADS = 8
 
@@ -417,6 +418,6 @@ def _failure(pin: Pin, unread: Unread, why: str) -> IndexFailure:
     error = IndexFailure(
         f"{unread.file} of the index {pin.index} can't be read, to see {why}: {unread.reason}",
         hint=unread.hint or "report this to whoever runs the index",
-    ).with_packages(pin.name)
+    ).with_subjects(pin.name)
     error.ways = (Way(inspect=False),)
     return error

@@ -4,9 +4,8 @@ Each knows its exit code, so only the command line turns one into a process stat
 
 EnvspecError
 ├── AnswerNo          1   the question is valid, and the answer is no
-│   ├── Unsatisfiable     no set of versions satisfies the spec
-│   ├── Infeasible        the GPU rules say that it can't work
-│   └── WrongBuild        a CPU build, or one of another CUDA major, got into a CUDA target
+│   ├── Unsatisfiable     no set of versions satisfies the spec (`envspec.packages.conflict`)
+│   └── Infeasible        the rules say that it can't work
 ├── InputError        2   what the user gave is wrong
 │   ├── SpecError         a spec, or another file that people write, with the place and the value
 │   │   └── SpecErrors        several of them at once
@@ -23,13 +22,10 @@ EnvspecError
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, ClassVar, TypeVar
+from contextlib import contextmanager
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import asdict
-
-from envspec.base.conflict import Conflict, Stray
 
 MOST = 50
 """The number of errors that a list names. A file made by a program may have thousands."""
@@ -51,133 +47,17 @@ class Place(Struct, frozen=True):
         return f"{self.file}:{self.line}:{self.column}" if self.column else f"{self.file}:{self.line}"
 
 
-class Way(Struct, frozen=True):
-    """A change of the spec that may mend what is refused. Its text is written from the fields that are tried.
-
-    cuda     of the targets that the refusal is of; likewise `glibc`, which the machines must have, `cuda_compat` and
-             `platform`
-    cpu      the targets are for CPUs: without their `cuda` and `gpus`
-    python   the spec's Python in place of its own, of the releases in `python_range`, if it is given
-    exclude_newer  the spec's day ("2025-01-02")
-    of_any_day     packages that the spec's day doesn't hold for
-    line     a requirement in place of the spec's on its package
-    more     requirements of the spec besides
-    conda    a match spec in place of the spec's on its package; one more where the spec has none
-    bounds   constraints of the spec besides
-    overrides  requirements that take the place of all others on their packages
-    sources  packages and the indexes of the spec that they come from
-    replaced  packages of the base that the lock may replace
-    inspect  whether wheels are read for what their METADATA leaves out
-    corrections    of published metadata that the spec does without
-    without  packages that the spec asks for no more
-    accept   findings that are taken knowingly: codes, each with the package that it is of, if it is of one
-    allow    packages whose sources the user would have to trust besides
-    near     it is the nearest change by the facts, and told as that: "torch 2.7.1", "CUDA 12.6"
-    note     the change's effect, or the terms beside it that stay
-    """
-
-    cuda: str | None = None
-    glibc: str | None = None
-    cuda_compat: bool | None = None
-    platform: str | None = None
-    cpu: bool = False
-    python: str | None = None
-    python_range: str | None = None
-    exclude_newer: str | None = None
-    of_any_day: tuple[str, ...] = ()
-    line: str | None = None
-    more: tuple[str, ...] = ()
-    conda: str | None = None
-    bounds: tuple[str, ...] = ()
-    overrides: tuple[str, ...] = ()
-    sources: tuple[tuple[str, str], ...] = ()
-    replaced: tuple[str, ...] = ()
-    inspect: bool | None = None
-    corrections: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
-    accept: tuple[tuple[str, str | None], ...] = ()
-    allow: tuple[str, ...] = ()
-    near: bool = False
-    note: str = ""
-
-    def beside(self, other: Way) -> Way | None:
-        """Give both changes as one, the other's where one value is changed twice; None where that is no single one."""
-        if self.conda or other.conda or (self.line and other.line) or self.accept or other.accept:
-            return None
-        mine, theirs = asdict(self), asdict(other)
-        joined = {
-            name: tuple(dict.fromkeys((*mine[name], *value))) if isinstance(value, tuple) else value or mine[name]
-            for name, value in theirs.items()
-        }
-        of_python = mine if other.python is None else theirs
-        note = self.note if self.note == other.note else ""
-        return Way(**{**joined, "python_range": of_python["python_range"], "near": False, "note": note})
+class Suggestion(Protocol):
+    """A change that may mend what is refused (`envspec.spec.way`). `near`: it is the nearest by the facts."""
 
     @property
-    def is_of_machines(self) -> bool:
-        """Return whether the machines decide alone whether it works."""
-        return self == Way(glibc=self.glibc, note=self.note)
+    def text(self) -> str: ...
 
     @property
-    def text(self) -> str:
-        """The change as the user writes it."""
-        if self.near and not self.allow:
-            return " ".join(filter(None, (self._words, self.note)))
-        taken = {code: [package for of, package in self.accept if of == code] for code, _ in self.accept}
-        reasons = {
-            code: ", ".join(f'{package} = "why"' for package in packages if package) for code, packages in taken.items()
-        }
-        accepted = ", ".join(f"{code} = {{ {of} }}" if of else f'{code} = "why"' for code, of in reasons.items())
-        of_any_day = ", ".join(f"[env.exclude-newer-package.{name}]" for name in self.of_any_day)
-        python = (self.python_range or "").removeprefix("==") or self.python
-        overrides = ", ".join(f'{{ requirement = "{line}", reason = "why" }}' for line in self.overrides)
-        sources = ", ".join(f'{name} = "{index}"' for name, index in self.sources)
-        replaced = ", ".join(f'{name} = "why"' for name in self.replaced)
-        parts = (
-            (self.glibc, f'if the machines have it, set glibc = "{self.glibc}" in the target'),
-            (self.accept, f"if you know that it is safe here, add to [pip]: accept = {{ {accepted} }}"),
-            (python, f'python = "{python}"'),
-            (self.platform, f'platform = "{self.platform}" in the target'),
-            (self.cpu, "leave `cuda` and `gpus` out, for a CPU target"),
-            (self.cuda_compat, "cuda-compat = true in the target"),
-            (self.cuda_compat is False, "leave `cuda-compat` out"),
-            (self.cuda, f'cuda = "{self.cuda}" in the target'),
-            (self.exclude_newer, f'exclude-newer = "{self.exclude_newer}" in [env]'),
-            (self.of_any_day, f"if any day of {', '.join(self.of_any_day)} will do, write {of_any_day} with a reason"),
-            (self.line, f'write "{self.line}"'),
-            (self.more, f"add {_quote(self.more)} to [pip] dependencies"),
-            (self.conda, f'add "{self.conda}" to [conda] dependencies'),
-            (self.bounds, f"add to [pip]: constraints = [{_quote(self.bounds)}]"),
-            (self.overrides, f"if it works for you all the same, add to [pip]: overrides = [{overrides}]"),
-            (self.sources, f"add to [pip]: sources = {{ {sources} }}"),
-            (self.replaced, f"replace the base's: [base] replace = {{ {replaced} }}"),
-            (self.inspect is False, "do without what wheels say: add inspect = false to [pip]"),
-            (self.corrections, f"add to [pip]: without-corrections = [{_quote(self.corrections)}]"),
-            (self.without, f"leave {', '.join(self.without)} out"),
-            (self.allow, f"if you trust its code, add to [pip]: allow-source = [{_quote(self.allow)}]"),
-        )
-        return " and ".join(text for value, text in parts if value) + (f": {self.note}" if self.note else "")
-
-    @property
-    def _words(self) -> str:
-        """The packages, the CUDA and the Python of the change, as people say them."""
-        packages = [
-            requirement.replace(" ", "").replace("==", " ") for requirement in (self.line, self.conda) if requirement
-        ]
-        cuda = [f"CUDA {self.cuda}"] if self.cuda else []
-        if packages and cuda and self.bounds:
-            packages, cuda = [f"{packages[0]} for {cuda[0]}"], []
-        python = [f"Python {self.python}"] if self.python else []
-        return " with ".join(
-            (*packages, *cuda, *python, *(requirement.replace("==", " ") for requirement in self.bounds))
-        )
+    def near(self) -> bool: ...
 
 
-def _quote(texts: Iterable[str]) -> str:
-    return ", ".join(f'"{text}"' for text in texts)
-
-
-def format_ways(ways: Iterable[Way], otherwise: str | None = None) -> str | None:
+def format_ways(ways: Iterable[Suggestion], otherwise: str | None = None) -> str | None:
     """Write the ways that a judge has passed as alternatives, and what is said `otherwise`."""
     passed = tuple(ways)
     near = ", or ".join(dict.fromkeys(way.text for way in passed if way.near))
@@ -188,21 +68,22 @@ def format_ways(ways: Iterable[Way], otherwise: str | None = None) -> str | None
 class EnvspecError(Exception):
     """The base of envspec's errors: a message for people, an optional hint (what to do next), and an exit code.
 
-    about    the packages that it is about, where whoever raised it knew them
+    about    names of its subjects, where whoever raised it knew them
     key      the key of the spec that it is about (`pip.indexes.internal`), likewise
     targets  the names of the targets that it is said of, likewise
     code     of the finding that it tells, likewise
     ways     untried changes of the spec: `tell_ways` makes the hint of those that work
-    beside   the refusals of other targets at the same time
+    beside   other refusals at the same time
     findings  the findings up to it (`envspec.base.finding.carrying`), for people
     """
 
     exit_code: ClassVar[int] = 1
     about: tuple[str, ...] = ()
     key: str = ""
+    # as in a finding, whose places and subjects are those of all of envspec's judges
     targets: tuple[str, ...] = ()
     code: str = ""
-    ways: tuple[Way, ...] = ()
+    ways: tuple[Any, ...] = ()
     beside: tuple[EnvspecError, ...] = ()
     findings: tuple[Any, ...] = ()
 
@@ -223,36 +104,26 @@ class EnvspecError(Exception):
 
     @property
     def requested(self) -> tuple[str, ...]:
-        """The packages of the spec that it is about, as far as it names them."""
+        """Its subjects in the spec, as far as it names them."""
         return self.about
 
-    def with_packages(self: _Error, *packages: str) -> _Error:
-        """Name the packages that it is about, if it doesn't yet; gives it back."""
-        self.about = self.about or packages
+    def with_subjects(self: _Error, *names: str) -> _Error:
+        """Name its subjects, if it doesn't yet; gives it back."""
+        self.about = self.about or names
         return self
 
-    def avoiding(self: _Error, name: str, version: str) -> _Error:
-        """Add, as an untried way, any other release of a package, unless it has no version that a bound could name;
-        gives it back."""
-        from packaging.version import InvalidVersion, Version
-
-        self.about = self.about or (name,)
-        with suppress(InvalidVersion):
-            self.ways = (*self.ways, Way(bounds=(f"{name}!={Version(version)}",)))
-        return self
-
-    def tell_ways(self, passed: Iterable[Way]) -> None:
+    def tell_ways(self, passed: Iterable[Suggestion]) -> None:
         """Put the ways that work before what the hint says."""
         self.hint, self.ways = format_ways(passed, self.hint), ()
 
 
 @contextmanager
-def about(*packages: str) -> Iterator[None]:
-    """Name the packages that an error is about which is raised meanwhile, if whoever raised it didn't."""
+def about(*names: str) -> Iterator[None]:
+    """Name the subjects of an error that is raised meanwhile, if whoever raised it didn't."""
     try:
         yield
     except EnvspecError as error:
-        error.with_packages(*packages)
+        error.with_subjects(*names)
         raise
 
 
@@ -270,28 +141,13 @@ class AnswerNo(EnvspecError):
     exit_code = 1
 
     @property
-    def packages(self) -> tuple[str, ...]:
-        """The packages that it names, as far as that is known."""
+    def subjects(self) -> tuple[str, ...]:
+        """All names that the refusal depends on, as far as they are known."""
         return self.about
 
 
-class Unsatisfiable(AnswerNo):
-    """No set of versions satisfies the spec for a target."""
-
-    code = "unsatisfiable"
-    conflict: Conflict = Conflict()
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        return self.about or tuple(sorted(self.conflict.packages))
-
-    @property
-    def requested(self) -> tuple[str, ...]:
-        return self.about or self.conflict.requested
-
-
 class Infeasible(AnswerNo):
-    """The GPU rules say that a target can't work."""
+    """The rules say that it can't work, or an answer isn't what was asked for."""
 
 
 class InfeasibleTargets(Infeasible):
@@ -316,10 +172,6 @@ def together(errors: Iterable[EnvspecError]) -> EnvspecError:
     if len(every) == 1:
         return next(iter(every.values()))
     return SpecErrors(spec_errors) if len(spec_errors) == len(every) else InfeasibleTargets(every.values())
-
-
-class WrongBuild(AnswerNo):
-    """A CPU build, or a build for another CUDA major, got into a CUDA target."""
 
 
 class InputError(EnvspecError):
@@ -355,10 +207,10 @@ class OutsideError(EnvspecError):
 
 class IndexFailure(OutsideError):
     """An index didn't answer, or answered wrongly. The message holds the URL without credentials.
-    `stray` is what couldn't be fetched by its own address.
+    `evidence` is a value on the failure, of whoever raised it.
     """
 
-    stray: Stray | None = None
+    evidence: Any = None
 
 
 class ToolError(OutsideError):

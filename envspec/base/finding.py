@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from envspec.base.errors import EnvspecError, Place, Way, format_ways
+from envspec.base.errors import EnvspecError, Place, format_ways
 
 Told = TypeVar("Told", bound=Any)
 Severity = Literal["error", "warning", "info"]
@@ -38,6 +38,7 @@ class Finding(Struct, frozen=True):
     accepted  the spec's reason to take the finding knowingly; None if it doesn't
     evidence  the judge's evidence: a frozen value of its own, or pairs of a name and a value
     repeated  the last lock came with it too
+    change    envspec itself made this change on the way: only people read it
     """
 
     severity: Severity
@@ -46,6 +47,8 @@ class Finding(Struct, frozen=True):
     place: Place | None = None
     remedy: str | None = None
     key: str | None = None
+    # Whatever a judge is of, its subjects are targets and packages: every command's JSON names them, and nothing here
+    # knows what they are.
     targets: tuple[str, ...] = ()
     package: str | None = None
     file: str | None = None
@@ -53,8 +56,9 @@ class Finding(Struct, frozen=True):
     outgrown: bool = False
     accepted: str | None = None
     evidence: Any = None
-    ways: tuple[Way, ...] = ()
+    ways: tuple[Any, ...] = ()
     repeated: bool = False
+    change: bool = False
 
     def tell_ways(self) -> Finding:
         """Put its ways, which a judge has passed, before what the remedy says."""
@@ -88,13 +92,9 @@ def warning(message: str, remedy: str | None = None) -> Finding:
     return Finding("warning", "", message, remedy=remedy)
 
 
-WRITTEN = "written"
-"""The code of a change that envspec itself made on the way, of the spec or beside the lock."""
-
-
 def change(message: str, remedy: str | None = None) -> Finding:
-    """Make the line on a change that envspec made."""
-    return Finding("info", WRITTEN, message, remedy=remedy)
+    """Make the line on a change that envspec itself made on the way, of the spec or beside the lock."""
+    return Finding("info", "", message, remedy=remedy, change=True)
 
 
 class Report(list[Finding]):

@@ -1,39 +1,51 @@
-"""Self-contained HTML pages: the frame around a page that loads nothing, and foreign texts escaped."""
+"""Self-contained HTML pages: templates whose values are cleaned and escaped, in a frame that loads nothing.
+
+A template is named by its path below `envspec/`. It extends `base/frame.html.j2`, and fills its blocks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from html import escape
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from envspec.base.texts import clean_text
+from envspec.base.texts import byte_size, clean_text, plural
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """The Content-Security-Policy of a page without scripts."""
 
-
-def text(value: str) -> str:
-    """Escape a foreign text so that HTML shows it and does nothing else."""
-    return escape(clean_text(value))
+_ROOT = Path(__file__).parents[1]
 
 
-def frame(title: str, style: str, body: Iterable[str], policy: str = POLICY, head: Iterable[str] = ()) -> str:
-    """Make a page of its body's lines. `title` is escaped already."""
-    return "\n".join(
-        [
-            "<!doctype html>",
-            '<html lang="en">',
-            "<head>",
-            '<meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            *head,
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
-            f"<title>{title}</title>",
-            f"<style>{style}</style>",
-            "</head>",
-            "<body>",
-            *body,
-            "</body>",
-            "</html>",
-            "",
-        ]
+def asset(name: str) -> str:
+    """Read a file of a page by its path below `envspec/`."""
+    return _ROOT.joinpath(name).read_text(encoding="utf-8")
+
+
+def render(template: str, *, policy: str = POLICY, clean: Callable[[str], str] = clean_text, **values: Any) -> str:
+    """Fill a template: HTML shows each text and does nothing else. `clean` makes a foreign text printable."""
+    return _environment(clean).get_template(template).render(policy=policy, **values)
+
+
+@cache
+def _environment(clean: Callable[[str], str]) -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    made = Environment(
+        loader=FileSystemLoader(_ROOT),
+        undefined=StrictUndefined,
+        autoescape=True,
+        # what the template has marked up is escaped already
+        finalize=lambda value: clean(value) if isinstance(value, str) and not hasattr(value, "__html__") else value,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
+    # a narrow screen breaks a line between the two characters of `->`
+    made.filters |= {"arrows": lambda text: text.replace("->", "→"), "bytes": byte_size}
+    made.globals |= {"asset": asset, "plural": plural}
+    return made

@@ -145,7 +145,7 @@ def expand_home(named: str, env: Mapping[str, str]) -> Path:
 
 
 def _path(named: str | os.PathLike[str]) -> Path:
-    # its module takes as long to load as the facts of a GPU
+    # its module takes as long to load as the facts
     from pathlib import Path
 
     return Path(named)

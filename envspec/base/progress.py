@@ -26,12 +26,12 @@ class Progress:
     def came(self, count: int) -> None:
         """So many bytes more of the phase are done."""
 
-    def solving(self, targets: Sequence[str]) -> AbstractContextManager[None]:
-        """Wrap the solving of one request, beside others."""
-        return self.doing(f"resolving {', '.join(targets)}")
+    def solving(self, names: Sequence[str]) -> AbstractContextManager[None]:
+        """Wrap the solving of one request, for all these names, beside others."""
+        return self.doing(f"resolving {', '.join(names)}")
 
     def doing(self, what: str) -> AbstractContextManager[None]:
-        """Wrap a step that may take long beside uv: "reading torch-2.9.1.tar.gz"."""
+        """Wrap a step that may take long beside uv: "reading lib-2.9.1.tar.gz"."""
         return nullcontext()
 
     def fetching(self, file: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:

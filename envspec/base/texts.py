@@ -98,11 +98,12 @@ def fill(template: str, values: Mapping[str, str]) -> str:
 
 
 def plural(count: int, word: str) -> str:
-    """ "1 package", "2 packages"."""
+    """Give a count with its noun: "1 file", "2 files"."""
     return f"{count} {word}{'s' * (count != 1)}"
 
 
 def few(names: Sequence[str], most: int = 12) -> str:
     """List names, cut where there are many."""
     more = len(names) - most
-    return ", ".join(names) if more <= 1 else f"{', '.join(names[:most])} and {more} more"
+    # "and 1 more" is no shorter than the one
+    return ", ".join(names) if more <= 1 else f"{', '.join(names[:most])} and {more:,} more"

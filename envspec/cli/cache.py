@@ -10,10 +10,10 @@ from types import MappingProxyType
 import click
 from msgspec import to_builtins
 
+from envspec.app.cache_contents import KINDS
 from envspec.app.cache_size import CacheView, clean_cache, count_inodes, look_at_cache, prune_cache
 from envspec.app.fill import fill as fill_shared_folders
 from envspec.app.mirror import fill_mirror
-from envspec.base.cache import KINDS
 from envspec.base.errors import InputError
 from envspec.base.reader.document import key_path
 from envspec.base.texts import byte_size, bytes_of, nearest, plural, printable

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from envspec.base.errors import EnvspecError, OutsideError, Place, parts
-from envspec.base.finding import LEVELS, WRITTEN, Finding
+from envspec.base.finding import LEVELS, Finding
 from envspec.base.redact import redact
 from envspec.base.texts import visible
 
@@ -375,7 +375,7 @@ def print_diagnostics(diagnostics: Iterable[Finding]) -> None:
     counts = sys.stderr is not None and sys.stderr.isatty() and not (wants_verbose() or wants_json())
     repeated = 0
     for diagnostic in fold(diagnostics):
-        if diagnostic.code == WRITTEN:
+        if diagnostic.change:
             say(diagnostic.text)
         elif counts and diagnostic.repeated and diagnostic.severity == "info":
             repeated += 1

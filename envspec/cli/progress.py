@@ -87,8 +87,8 @@ class OnTerminal(Progress):
             if not task.visible and (task.elapsed or 0) >= _LONG:
                 self._bars.update(task.id, visible=True)
 
-    def solving(self, targets: Sequence[str]) -> AbstractContextManager[None]:
-        return self._step(f"resolving {', '.join(targets)}", visible=True)
+    def solving(self, names: Sequence[str]) -> AbstractContextManager[None]:
+        return self._step(f"resolving {', '.join(names)}", visible=True)
 
     def doing(self, what: str) -> AbstractContextManager[None]:
         return self._step(what, visible=False)

@@ -13,7 +13,7 @@ from envspec.base.reader.nodes import BadValue
 from envspec.base.redact import has_credentials, is_secret, redact, without_credentials
 from envspec.configuration.settings import host_of
 from envspec.draft.model import Draft, NewTarget, Note, VersionClaim
-from envspec.facts.torch_builds import cuda_of
+from envspec.facts.torch_builds import cuda_of_variant
 from envspec.lock.formats.foreign.shape import index_name, is_pypi_itself, optional, string, strings
 from envspec.packages.conda import admits, version_and_build
 from envspec.packages.python_range import specifier_of
@@ -244,7 +244,7 @@ class Gathered:
     def build_of(self, variant: str, place: Place, part: str = "", marker: str = "") -> None:
         """Take a variant of PyTorch's builds (`cu128`, `cpu`) for what it says: the target's CUDA, for an extra or a
         group, or under a marker."""
-        self.claims[VersionClaim("cuda", cuda_of(variant) or "cpu", place, "", part, marker)] = None
+        self.claims[VersionClaim("cuda", cuda_of_variant(variant) or "cpu", place, "", part, marker)] = None
 
     def torch_backend(self, text: str, place: Place) -> None:
         """Take uv's `torch-backend`."""

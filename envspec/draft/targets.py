@@ -71,12 +71,12 @@ def choose(
     draft: Draft,
     machines: Machines,
     pythons: Sequence[str],
-    judged: SpecOfDraft,
+    spec_of: SpecOfDraft,
     torch: tuple[str, str] | None = None,
 ) -> ChosenMachines:
     """Choose the targets, and the first of the Pythons that the rules find feasible with them.
 
-    Where GPUs are named and no CUDA is, the rules choose among those that torch has builds for. `judged` reads the spec
+    Where GPUs are named and no CUDA is, the rules choose among those that torch is built for. `spec_of` reads the spec
     of a draft with these targets. `torch` is a requirement on the torch that the files lead to without a word of it,
     with the sentence that says so. Raises Infeasible where nothing works, with what the rules say against the nearest.
     """
@@ -92,7 +92,7 @@ def choose(
         options = [_on(platforms, cuda, machines, draft) for cuda in cudas]
     torch = torch or torch_of_triton(draft)
     judging = replace(draft, pip=(*draft.pip, torch[0])) if torch else draft
-    specs = [(targets, judged(judging, targets)) for targets in options]
+    specs = [(targets, spec_of(judging, targets)) for targets in options]
     refused: list[_Attempt] = []
     for python in pythons:
         # an only one may be exact, as the spec has it

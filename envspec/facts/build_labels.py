@@ -129,6 +129,15 @@ def label_of(version: str, file: str | None = None) -> BuildLabel | None:
     return _read(re.sub(r"[-_]", ".", local.lower()), python) if local else None
 
 
+def cuda_in(local: str) -> str | None:
+    """Read the CUDA in the local part of a version of torch's family: "12.8", "cpu" for a CPU build, or None where it
+    names neither, or another maker."""
+    label = label_of(f"+{local}")
+    if label is None or label.other or label.unread:
+        return None
+    return label.cuda or ("cpu" if label.cpu else None)
+
+
 @lru_cache(maxsize=1024)
 def _read(local: str, python: str | None) -> BuildLabel | None:
     numbers: dict[str, list[tuple[int, ...]]] = {}

@@ -52,9 +52,10 @@ class TorchBuild(Struct, frozen=True, rename={"version": "torch", "sources": "so
         return covers(self.sm, capability, self.cuda)
 
 
-def cuda_of(variant: str) -> str | None:
-    """Turn a variant into its CUDA: `"cu128"` into `"12.8"`, `"cpu"` into None."""
-    return f"{variant[2:-1]}.{variant[-1]}" if variant.startswith("cu") else None
+def cuda_of_variant(variant: str) -> str | None:
+    """Turn the variant of a PyTorch index into its CUDA: `"cu128"` into `"12.8"`, `"cpu"` and any other into None."""
+    match = re.fullmatch(r"cu(\d+)(\d)", variant)
+    return f"{match[1]}.{match[2]}" if match else None
 
 
 def is_own_build(version: str, index: str) -> bool:
@@ -107,7 +108,7 @@ def _builds(version: str | None, variant: str | None, platform: str | None) -> t
     filters = {"torch": version, "variant": variant, "platform": platform}
     named = {key: value for key, value in filters.items() if value is not None}
     rows = (row for row in read("torch")["builds"] if named.items() <= row.items())
-    derived = ({**row, "cuda": cuda_of(row["variant"]), "pythons": _pythons(row["pythons"])} for row in rows)
+    derived = ({**row, "cuda": cuda_of_variant(row["variant"]), "pythons": _pythons(row["pythons"])} for row in rows)
     return records(TorchBuild, derived)
 
 

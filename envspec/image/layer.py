@@ -17,7 +17,7 @@ from typing import IO, BinaryIO, Protocol, cast
 from msgspec import Struct
 
 from envspec.base.errors import ToolError
-from envspec.base.extras import require_extra
+from envspec.packages.own_extras import require_extra
 
 # The compressors of layers: zstd and gzip, both from wheels that bring their library along, so that one version of the
 # wheel gives the same bytes under every Python.

@@ -33,7 +33,6 @@ from envspec.artifacts.conda_channels import Channels, CondaConfig, apart, chann
 from envspec.base.cache import touch
 from envspec.base.documents import read_json
 from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError
-from envspec.base.extras import how_to_get
 from envspec.base.progress import Progress
 from envspec.base.redact import redact, without_credentials
 from envspec.base.scratch import scratch_folder
@@ -50,6 +49,7 @@ from envspec.net.connections import patience_of
 from envspec.net.file_store import sha256_of
 from envspec.net.transport import Patience
 from envspec.packages.names import conda_name
+from envspec.packages.own_extras import how_to_get
 from envspec.resolve.conda.setup import conda_client
 
 

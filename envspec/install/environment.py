@@ -19,7 +19,6 @@ from packaging.version import Version
 from envspec.artifacts.conda_archives import CONDA_CACHE
 from envspec.artifacts.conda_channels import load_conda_config
 from envspec.base.errors import ToolError
-from envspec.base.extras import require_extra
 from envspec.base.plain_files import read_plain
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
@@ -67,6 +66,7 @@ from envspec.lock.shared_paths import pip_order
 from envspec.lock.write import dumps
 from envspec.net.connections import index_fetcher
 from envspec.net.file_store import FileStore
+from envspec.packages.own_extras import require_extra
 from envspec.resolve.uv.program import find_uv
 from envspec.spec.model import Project, Spec
 

@@ -29,6 +29,12 @@ def _change(code: str, what: str, old: str | None, new: str | None, package: str
     return reason(code, message, package, old=old, new=new)
 
 
+def _changed(code: str, what: str, old: str | None, new: str | None, package: str | None = None) -> Iterator[Finding]:
+    """Make the finding of a value, if it changed."""
+    if old != new:
+        yield _change(code, what, old, new, package)
+
+
 def reasons(case: SpecCase, lock: Lock) -> tuple[Finding, ...]:
     """Return the reasons why a lock is stale for a spec; empty when it is current. A reason that holds for every common
     target names no target."""
@@ -100,16 +106,14 @@ def differing(code: str, path: str, message: str, expected: str, actual: str) ->
 
 def _of_spec(case: SpecCase, lock: Lock) -> Iterator[Finding]:
     old, new = lock.inputs, case.shared
-    if lock.name != case.spec.name:
-        yield _change("name-changed", "the name", lock.name, case.spec.name)
-    if old.exclude_newer != new.exclude_newer:
-        yield _change("exclude-newer-changed", "exclude-newer", old.exclude_newer, new.exclude_newer)
+    yield from _changed("name-changed", "the name", lock.name, case.spec.name)
+    yield from _changed("exclude-newer-changed", "exclude-newer", old.exclude_newer, new.exclude_newer)
+    # what differs may read alike
     if old.image_python != new.image_python:
         pythons = (inputs.image_python or "locked" for inputs in (old, new))
         yield _change("image-python-changed", "the Python of images", *pythons)
     if old.base != new.base:
-        old_value, new_value = (str(inputs.base) if inputs.base else None for inputs in (old, new))
-        yield _change("base-changed", "the base", old_value, new_value)
+        yield _change("base-changed", "the base", *(str(inputs.base) if inputs.base else None for inputs in (old, new)))
     added, removed = _difference(old.allow_source, new.allow_source)
     if added or removed:
         changes = [*(f"{name} was added" for name in added), *(f"{name} was removed" for name in removed)]
@@ -123,9 +127,8 @@ def _of_spec(case: SpecCase, lock: Lock) -> Iterator[Finding]:
             new=new.without_corrections,
         )
     for package in sorted({*old.sources, *new.sources}):
-        old_value, new_value = old.sources.get(package), new.sources.get(package)
-        if old_value != new_value:
-            yield _change("source-changed", f"the index of {package}", old_value, new_value, package)
+        index, other = old.sources.get(package), new.sources.get(package)
+        yield from _changed("source-changed", f"the index of {package}", index, other, package)
     if old.channels != new.channels:
         listed = (", ".join(inputs.channels) or None for inputs in (old, new))
         channels = _change("channels-changed", "the list of conda channels", *listed)
@@ -137,8 +140,7 @@ def _of_metadata(old: TargetInputs, new: TargetInputs) -> Iterator[Finding]:
         {stated.title: ", ".join(stated.dependencies) or "nothing" for stated in side.metadata} for side in (old, new)
     )
     for title in sorted({*before, *after}):
-        if before.get(title) != after.get(title):
-            yield _change("metadata-changed", f"the metadata of {title}", before.get(title), after.get(title), title)
+        yield from _changed("metadata-changed", f"the metadata of {title}", before.get(title), after.get(title), title)
     for name in sorted({stated.name for stated in new.metadata}):
         # of one package, the first entry that covers a version counts
         old_titles, new_titles = (
@@ -151,24 +153,18 @@ def _of_metadata(old: TargetInputs, new: TargetInputs) -> Iterator[Finding]:
 
 
 def _of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Finding]:
-    if old.platform != new.platform:
-        yield _change("platform-changed", "the platform", old.platform, new.platform)
+    yield from _changed("platform-changed", "the platform", old.platform, new.platform)
     if (old.python, old.python_range) != (new.python, new.python_range):
         yield _change("python-changed", "Python", *(inputs.python_range or inputs.python for inputs in (old, new)))
     # A platform without glibc says so by its name.
-    if old.glibc != new.glibc and old.platform == new.platform:
-        yield _change("glibc-changed", "glibc", old.glibc, new.glibc)
-    machines = (
-        ("cuda", "CUDA", old.cuda, new.cuda),
-        ("gpus", "the list of GPUs", ", ".join(old.gpus) or None, ", ".join(new.gpus) or None),
-        ("driver", "the driver", old.driver, new.driver),
-        ("cpu", "the oldest kind of processor", old.cpu, new.cpu),
-    )
-    for name, what, old_value, new_value in machines:
-        if old_value != new_value:
-            yield _change(f"{name}-changed", what, old_value, new_value)
-    if old.inspect != new.inspect:
-        yield _change("inspect-changed", "inspect", *("true" if inputs.inspect else "false" for inputs in (old, new)))
+    glibc = old.glibc if old.platform == new.platform else new.glibc
+    yield from _changed("glibc-changed", "glibc", glibc, new.glibc)
+    yield from _changed("cuda-changed", "CUDA", old.cuda, new.cuda)
+    gpus, others = (", ".join(inputs.gpus) or None for inputs in (old, new))
+    yield from _changed("gpus-changed", "the list of GPUs", gpus, others)
+    yield from _changed("driver-changed", "the driver", old.driver, new.driver)
+    yield from _changed("cpu-changed", "the oldest kind of processor", old.cpu, new.cpu)
+    yield from _changed("inspect-changed", "inspect", str(old.inspect).lower(), str(new.inspect).lower())
     yield from _of_requirements("pip", old.requirements, new.requirements, requirement_name)
     yield from _of_requirements("conda", old.conda_requirements, new.conda_requirements, conda_name)
     yield from _of_metadata(old, new)

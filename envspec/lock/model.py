@@ -98,7 +98,7 @@ class GitSource(Struct, frozen=True):
 
 
 class SolverView(Struct, frozen=True):
-    """The solver's view of a pin, which a lock doesn't hold.
+    """The knowledge of a pin that a resolution has and a lock doesn't hold: its METADATA, for the rules that read it.
 
     metadata  its METADATA, with what corrections add; None where that wasn't read
     added     those of the pin's `dependencies` that its METADATA leaves out

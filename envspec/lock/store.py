@@ -16,10 +16,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from envspec.base.errors import InputError, InternalError, LockError, NotPlain, Place, StorageError
+from envspec.base.finding import Finding
 from envspec.base.open_folder import Location, OpenFolder
 from envspec.base.storage import storage_error
 from envspec.lock.formats import conda_explicit, conda_lock
 from envspec.lock.formats.requirements import MARK, requirements_txt
+from envspec.lock.freshness import rendered_reasons
 from envspec.lock.inventory import MOST_INVENTORY_BYTES
 from envspec.lock.keys import FOLDER_NAME, LOCK_NAME
 from envspec.lock.model import Lock, LockedTarget, inventory_name
@@ -141,6 +143,10 @@ class LockFolder:
             contents |= _former_files(folder, contents)
         existing = {path: content for path, content in contents.items() if content is not None}
         return {path: existing[path].decode(errors="replace") for path in sorted(existing)}
+
+    def rendered_reasons(self, lock: Lock) -> tuple[Finding, ...]:
+        """Compare the rendered files on disk with those that the lock gives. Raises as `read_rendered_files`."""
+        return rendered_reasons(rendered_files(lock), self.read_rendered_files(lock))
 
     def write(self, lock: Lock, on_wait: Callable[[], None] = lambda: None) -> bool:
         """Write the lock and its rendered files. Returns whether anything had to change.

@@ -27,7 +27,7 @@ def is_for_cpu(variant: WheelVariant) -> bool:
     return NVIDIA in variant.priorities and not any(prop.namespace == NVIDIA for prop in properties_of(variant))
 
 
-def cuda_of(variant: WheelVariant) -> str | None:
+def cuda_of_wheel(variant: WheelVariant) -> str | None:
     """Find the CUDA that a variant was built for ("13.0", or the major alone): by its label, else by the oldest that it
     runs with. None where neither says."""
     own = [prop for prop in properties_of(variant) if prop.namespace == NVIDIA]
@@ -47,7 +47,7 @@ def built_version(pin: Pin) -> str:
     if is_for_cpu(variant):
         # of others `cpu-variant` judges the same
         return f"{pin.version}+cpu" if pin.name in FAMILY else pin.version
-    cuda = cuda_of(variant)
+    cuda = cuda_of_wheel(variant)
     return f"{pin.version}+cu{cuda.replace('.', '')}" if cuda else pin.version
 
 

@@ -263,7 +263,8 @@ class Fetcher:
             if known and response.status == 304:
                 yield Stream(bare, bound, iter(()), etag=known, unchanged=True)
                 return
-            resumed = bool(start) and response.status == 206 and _begins_at(response, start)
+            content_range = str(response.headers.get("Content-Range", ""))
+            resumed = bool(start) and response.status == 206 and content_range.startswith(f"bytes {start}-")
             if response.status != 200 and not resumed:
                 raise IndexFailure(f"{bare} doesn't exist (HTTP {response.status})", hint=NOT_THERE)
             if (_total(response) or 0) > bound:
@@ -335,7 +336,7 @@ class Fetcher:
         return retries(self.retries, bare, lambda: whole.left)
 
     def _unread(self, bare: str, error: Exception) -> IndexFailure:
-        """The message about a request that urllib3 gave up."""
+        """Return the error about a request that urllib3 gave up."""
         from urllib3.exceptions import ReadTimeoutError
 
         own = self._patience.get(origin_of(bare))
@@ -545,10 +546,6 @@ def _larger(url: str, most: int) -> IndexFailure:
     )
 
 
-def _begins_at(response: Any, start: int) -> bool:
-    return str(response.headers.get("Content-Range", "")).startswith(f"bytes {start}-")
-
-
 def _netrc(env: Mapping[str, str]) -> netrc | None:
     path = Path(env.get("NETRC") or home_of(env) / ".netrc")
     try:
@@ -568,7 +565,7 @@ def _follow_redirects(url: str, response: urllib3.response.BaseHTTPResponse) -> 
 
 
 def origin_of(url: str) -> str:
-    """`scheme://host:port` of a URL without credentials."""
+    """Return `scheme://host:port` of a URL without credentials."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
 

@@ -145,7 +145,7 @@ def _place(key: str) -> str:
 
 
 def _decode(auth: object) -> Credentials | None:
-    """`base64(user:password)`."""
+    """Decode `base64(user:password)`."""
     if not isinstance(auth, str):
         return None
     try:

@@ -57,7 +57,12 @@ def header_fields(text: str) -> dict[str, list[str]]:
 
 def parse_metadata(text: str) -> Metadata:
     """Parse METADATA or PKG-INFO (core metadata 1.0 to 2.5). Raises ValueError if name or version is missing."""
-    fields = header_fields(text)
+    return from_fields(header_fields(text))
+
+
+def from_fields(fields: dict[str, list[str]]) -> Metadata:
+    """Make metadata of the fields of METADATA, by their names in lower case. Raises ValueError if name or version is
+    missing. A field that is added here holds for wheels and for sources that are built."""
     name, version = fields.get("name", [""])[0], fields.get("version", [""])[0]
     if not name or not version:
         raise ValueError("it has no name or no version")

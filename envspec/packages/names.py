@@ -12,6 +12,8 @@ from envspec.packages.requirement import TEXTS, canonical_name, parse_requiremen
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
+PACKAGE = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
+"""The pattern of PEP 508's names."""
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 

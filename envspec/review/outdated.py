@@ -188,7 +188,7 @@ def find_differing(sides: Sides, targets: Sequence[LockedTarget], releases: Rele
 
 
 def _reason(sides: Sides, target: LockedTarget, name: str, version: Version, releases: ReleasesOf) -> str:
-    """Return what keeps a target from a release that another target has."""
+    """Return the reason that keeps a target from a release of another target."""
     then = sides.upgraded.target(target.name) or target
     pin, after = target.pin(name, "pip"), then.pin(name, "pip")
     if pin is None or after is None:
@@ -257,7 +257,7 @@ def _newer(sides: Sides, then: LockedTarget, graph: Graph, pin: Pin, releases: S
 
 
 def _above(version: Version, locked: Version) -> bool:
-    """Say whether a release is newer; the build (`+cu128`) of the same release isn't."""
+    """Return whether a release is newer; the build (`+cu128`) of the same release isn't."""
     return Version(version.public) > Version(locked.public)
 
 
@@ -299,7 +299,7 @@ def _holds(
 
 
 def _leads(graph: Graph, start: Node, end: Node) -> bool:
-    """Say whether a package requires another one, over others as well."""
+    """Return whether a package requires another one, also by way of others."""
     seen, left = {start}, [start]
     while left:
         for edge in graph.outgoing.get(left.pop(), ()):
@@ -326,7 +326,7 @@ def _by_requirement(graph: Graph, edge: Edge) -> Hold:
 
 
 def _unfit(lock: Lock, target: LockedTarget, pin: Pin, release: Release) -> Iterator[str]:
-    """The obstacle between a release and a target, whatever the requirements say."""
+    """Return the obstacle between a release and a target, apart from requirements."""
     inputs = target.inputs
     if not takes_python(release.requires_python or "", inputs.full_python):
         yield f"it needs Python {release.requires_python}"
@@ -356,7 +356,7 @@ def held_findings(spec: Spec, newer: Iterable[Newer], names: Collection[str]) ->
 
 
 def _suggestion(spec: Spec, newer: Newer) -> str | None:
-    """Return what to write into the spec where its own words alone hold a release."""
+    """Return the line for the spec where only the spec holds a release back."""
     if not newer.holds:
         return None
     hold = newer.holds[0]

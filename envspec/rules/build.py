@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envspec.base.errors import Way
 from envspec.base.finding import Finding
 from envspec.facts import gpus, libraries, toolkits, torch_builds, triton
 from envspec.facts.compute_capability import can_translate, order, sm_of
 from envspec.packages.version_numbers import numbers
 from envspec.rules.case import CandidateBuild, Case, pip_builds
+from envspec.spec.way import Way
 
 CUDNN_WITHOUT_VOLTA = "9.11"
 """The first cuDNN without machine code below 7.5 (fat binary scan, data/libraries.toml)."""

@@ -9,13 +9,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.base.codes import meanings
-from envspec.base.errors import Place, SpecError, Way
+from envspec.base.errors import Place, SpecError
 from envspec.base.finding import Finding
 from envspec.base.texts import nearest
 from envspec.facts import conda_builds, gpus, torch_builds
 from envspec.facts.compute_capability import covers, order
 from envspec.facts.gpus import Gpu
 from envspec.spec.model import acceptance_key
+from envspec.spec.way import Way
 
 
 class Case(Struct, frozen=True):

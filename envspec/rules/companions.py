@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
-from envspec.base.errors import Way
 from envspec.base.finding import Finding
 from envspec.facts import torch_builds
 from envspec.rules.wanted import FamilyRequirement
+from envspec.spec.way import Way
 
 
 def findings(

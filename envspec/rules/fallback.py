@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envspec.base.errors import Way
 from envspec.base.finding import Finding
-from envspec.facts import torch_builds
-from envspec.facts.build_labels import other_maker
+from envspec.facts.build_labels import cuda_in, other_maker
 from envspec.rules import nearest
 from envspec.rules.case import Case
 from envspec.rules.wanted import FamilyRequirement
+from envspec.spec.way import Way
 
 _CPU = Way(cpu=True)
 
@@ -38,16 +37,18 @@ def _build_findings(case: Case, requirement: FamilyRequirement) -> Iterator[Find
         )
         yield Finding("error", "unsupported-build", message, key="torch", ways=unbuilt)
         return
-    variant = torch_builds.variant_of(case.cuda)
+    build = cuda_in(requested)
     text = f"{requirement.label} {requirement.build}" if requirement.build else requirement.label
-    if requested == "cpu" and case.cuda:
+    if build == "cpu" and case.cuda:
         message = f"{text} asks for the CPU build in a target for CUDA {case.cuda}"
         yield Finding("error", "cpu-build", message, key="torch", ways=(*unbuilt, _CPU))
-    elif (requested != "cpu" and not case.cuda) or (requirement.local and requirement.local != variant):
+    elif (build != "cpu" and not case.cuda) or (requirement.local and build != (case.cuda or "cpu")):
         of = f"CUDA {case.cuda}" if case.cuda else "the CPU"
         message = f"{text} asks for a build that isn't the target's: the target is for {of}"
-        cuda = torch_builds.cuda_of(requirement.local) if requirement.local else None
-        other_cuda = (Way(cuda=cuda),) if cuda else () if case.cuda else nearest.with_cuda(requirement, case)
+        if requirement.local and build not in (None, "cpu"):
+            other_cuda: tuple[Way, ...] = (Way(cuda=build),)
+        else:
+            other_cuda = () if case.cuda else nearest.with_cuda(requirement, case)
         yield Finding("error", "cuda-mismatch", message, key="torch", ways=(*unbuilt, *other_cuda))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from envspec.base.errors import Place, Way
+from envspec.base.errors import Place
 from envspec.base.finding import Finding, errors
 from envspec.facts import conda_builds, gpus, toolkits, torch_builds
 from envspec.packages.names import requirement_name
@@ -29,6 +29,7 @@ from envspec.rules.wanted import (
     torch_of,
 )
 from envspec.spec.model import Spec, Target
+from envspec.spec.way import Way
 
 
 class Verdict(Struct, frozen=True):

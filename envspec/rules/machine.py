@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from envspec.base.errors import Way
 from envspec.base.finding import Finding
 from envspec.facts import gpus, toolkits
 from envspec.facts.compute_capability import order, sm_of
@@ -19,6 +18,7 @@ from envspec.facts.gpus import Gpu
 from envspec.facts.toolkits import Toolkit
 from envspec.packages.version_numbers import numbers
 from envspec.rules.case import Case
+from envspec.spec.way import Way
 
 SERVERS_TOO = 13
 """The first CUDA major whose wheels for Arm servers run on Jetsons too. Sources: as of `first_jetpack`."""

@@ -7,7 +7,6 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from envspec.base.errors import Way
 from envspec.facts import conda_builds, gpus, torch_builds
 from envspec.packages.version_numbers import numbers
 from envspec.rules import machine as machine_rules
@@ -15,6 +14,7 @@ from envspec.rules.build import works
 from envspec.rules.case import Case
 from envspec.rules.companions import torches
 from envspec.rules.wanted import FamilyRequirement, builds_of, known_releases
+from envspec.spec.way import Way
 
 
 def alternatives(

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from msgspec import Struct
 from packaging.version import Version
 
-from envspec.base.errors import Way
 from envspec.base.finding import Finding
 from envspec.binaries.build_notes import BuildNotes
 from envspec.facts import neighbours, torch_builds
@@ -19,6 +18,7 @@ from envspec.packages.archive_entries import SOURCES
 from envspec.packages.version_numbers import numbers
 from envspec.rules.case import Case
 from envspec.rules.wheel_code import WheelBuild
+from envspec.spec.way import Way
 
 
 class Origin(Struct, frozen=True):

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from packaging.version import Version
 
-from envspec.base.errors import Way
 from envspec.base.finding import Finding
 from envspec.facts.compute_capability import can_translate, covers
 from envspec.facts.ngc import images
@@ -17,6 +16,7 @@ from envspec.packages.python_range import is_within
 from envspec.packages.requirement import published_requirement
 from envspec.packages.version_numbers import numbers
 from envspec.rules.case import Case
+from envspec.spec.way import Way
 
 ARCHITECTURES = "TORCH_CUDA_ARCH_LIST"
 """The variable by which a build of PyTorch chooses its GPUs (torch.utils.cpp_extension); a vendor's image keeps it."""

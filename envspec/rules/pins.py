@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from envspec.base.errors import Place, Way
+from envspec.base.errors import Place
 from envspec.base.finding import Finding, Severity
 from envspec.facts import gpu_only, gpus, libraries, torch_builds
-from envspec.facts.build_labels import label_of, maker_in_name, other_maker
+from envspec.facts.build_labels import cuda_in, label_of, maker_in_name, other_maker
 from envspec.facts.compute_capability import can_translate, covers, sm_of
 from envspec.facts.cuda_stack import TORCH, VERSIONED_BY_CUDA, cuda_major_in, holds_code_for_gpus, of_both_majors
 from envspec.facts.frameworks import Framework, frameworks, wanted_drivers
@@ -36,6 +36,7 @@ from envspec.rules.machine import for_servers
 from envspec.rules.wanted import COMPANIONS, FamilyRequirement, parse, torch_of
 from envspec.rules.wheel_code import WheelBuild
 from envspec.spec.model import Located, Spec, Target
+from envspec.spec.way import Way
 
 # Rules for CPU targets: packages made for GPUs, which install there and do nothing or fail at import.
 
@@ -122,7 +123,7 @@ def judge_pins(
     requirement = torch_of(spec, target)
     pins, builds, origins, read = pinned.versions, pinned.builds, pinned.origins, pinned.read
     origin = origins.get("torch", neighbours.Origin("pypi", ""))
-    own = {name for name, at in origins.items() if torch_builds.is_own_build(pins[name], at.index)}
+    own_builds = {name for name, at in origins.items() if torch_builds.is_own_build(pins[name], at.index)}
     major = case.cuda.partition(".")[0] if case.cuda else None
     both = of_both_majors(pinned.needs, major) if major else {}
     right = {name for name, other in both.items() if wheel_code.not_beside(name, other, read) is None}
@@ -140,9 +141,9 @@ def judge_pins(
         *_libraries(case, pins),
         *wheel_code.overlap_problems(pinned.order, read, builds),
         *neighbours.problems(case, run, builds, origins, read, pinned.releases),
-        *wheel_code.problems(case, run, read, own),
+        *wheel_code.problems(case, run, read, own_builds),
         *wheel_code.of_sources(case, run, read),
-        *(() if _has_cuda(spec.image.base) else wheel_code.missing_libraries(case, run, read, own)),
+        *(() if _has_cuda(spec.image.base) else wheel_code.missing_libraries(case, run, read, own_builds)),
         *_older_than_gpus(case, pins),
         *_old_drivers(case, pins),
         *_for_servers(case, pins, builds, origins, read),
@@ -152,7 +153,7 @@ def judge_pins(
     # a source that the spec allows is built for what the machine has
     built = {name for name, at in origins.items() if not at.file.endswith(".whl")} & spec.pip.allow_source
     if not by_gpus_alone:
-        findings += framework_problems(case, pins, spec.pip_dependencies(target), own | built, read)
+        findings += framework_problems(case, pins, spec.pip_dependencies(target), own_builds | built, read)
     return apply_acceptances(findings, spec.pip_terms(target).accept)
 
 
@@ -182,7 +183,7 @@ def judge_build(case: Case, name: str, versions: Mapping[str, str], build: Wheel
 def _torch(
     case: Case,
     pins: Mapping[str, str],
-    own: tuple[tuple[str, ...], tuple[str, ...]],
+    architectures: tuple[tuple[str, ...], tuple[str, ...]],
     read: WheelBuild | None,
     origin: neighbours.Origin,
 ) -> Iterator[Finding]:
@@ -211,18 +212,19 @@ def _torch(
         yield _newer(f"torch {public}")
         return
     variant = local or torch_builds.pypi_variant(public, case.platform) or "cpu"
-    if not re.fullmatch(r"cpu|cu\d+", variant):
+    named = cuda_in(variant)
+    if named is None:
         yield Finding("info", "torch-local-build", f"torch {version} isn't a build of PyTorch's own", key="torch")
         return
-    cuda = torch_builds.cuda_of(variant)
+    cuda = None if named == "cpu" else named
     name = f"torch {version}" + ("" if local else f" (PyPI's own wheel, {variant})")
     wrong = _wrong_cuda(case, name, cuda, exact=True, on_index=_has_build(case, public))
     if wrong:
         yield wrong
         return
     candidates = pip_builds([public], cuda, case.platform)
-    if any(own):
-        candidates = [replace(build, sm=own[0], ptx=own[1]) for build in candidates]
+    if any(architectures):
+        candidates = [replace(build, sm=architectures[0], ptx=architectures[1]) for build in candidates]
     if not candidates:
         yield Finding("error", "no-build", f"{name} isn't one of the known builds for {case.platform}", key="torch")
     yield from _of_build(case, "pip", public, _with_triton(candidates, pins))
@@ -231,26 +233,29 @@ def _torch(
 def _for_this_cuda(case: Case, public: str) -> str | None:
     """Bound a torch of an index of the spec's own, which may serve what PyPI does, to the releases that PyPI has for
     the target's CUDA; None where none is older."""
-    variant, own = torch_builds.variant_of(case.cuda), Version(public)
-    fitting = [
+    variant = torch_builds.variant_of(case.cuda)
+    for_variant = (
         release.version
         for release in torch_builds.releases()
-        if torch_builds.pypi_variant(release.version, case.platform) == variant and Version(release.version) < own
-    ]
-    return f"torch<={max(fitting, key=Version)}" if fitting else None
+        if torch_builds.pypi_variant(release.version, case.platform) == variant
+    )
+    older = [version for version in for_variant if Version(version) < Version(public)]
+    return f"torch<={max(older, key=Version)}" if older else None
 
 
 def _own_torch(case: Case, version: str, read: WheelBuild | None) -> Iterator[Finding]:
-    """Judge a torch of one's own whose wheel says no architectures: by the CUDA that it notes."""
+    """Judge a torch of one's own whose wheel says no architectures: by the CUDA that the wheel notes, and where it
+    wasn't read by the version's local part."""
     name = f"torch {version}"
     is_known = read is not None and (read.cuda or (read.code and read.code.complete))
-    if read and is_known and (wrong := _wrong_cuda(case, name, read.cuda, exact=True)):
+    cuda = read.cuda if read and is_known else cuda_in(version.partition("+")[2])
+    if (is_known or cuda) and (wrong := _wrong_cuda(case, name, None if cuda == "cpu" else cuda, exact=True)):
         yield wrong
         return
     message = f"{name} isn't a build of PyTorch's own"
-    if read is None or read.cuda is None:
+    if cuda is None:
         message += ", and its wheel wasn't read: nothing says that it is for CUDA"
-    yield Finding("info" if read and read.cuda else "warning", "torch-local-build", message, key="torch")
+    yield Finding("info" if cuda else "warning", "torch-local-build", message, key="torch")
 
 
 def _pytorch(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) -> Iterator[Finding]:
@@ -350,7 +355,7 @@ def _companions(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) 
                 ways=(Way(line=bound, near=True),),
                 bound=bound,
             )
-        elif local and torch_local and local != torch_local and re.fullmatch(r"cpu|cu\d+", local):
+        elif local and torch_local and cuda_in(local) not in (None, cuda_in(torch_local)):
             message = f"{name} {version} and torch {torch}+{torch_local} are builds for different CUDA versions"
             yield Finding("error", "cuda-mismatch", message, key="torch", ways=(_from_pytorch("torch", name),))
         elif name == "torchaudio" and made_for and "torch" in pins:
@@ -365,20 +370,22 @@ in the wheel); from 2.11.1 on, only the major counts (pytorch/audio#4226)."""
 def _torchaudio_cuda(case: Case, version: str, local: str, torch: str, torch_local: str) -> Iterator[Finding]:
     """Check PyPI's torchaudio: it is built for the CUDA that PyPI's torch had then; newer torch may have another."""
     made_with = torch_builds.torch_for("torchaudio", version)[0]
-    own = torch_builds.cuda_of(local or torch_builds.pypi_variant(made_with, case.platform) or "cpu")
-    torch_cuda = torch_builds.cuda_of(torch_local or torch_builds.pypi_variant(torch, case.platform) or "cpu")
+    made_for = cuda_in(local or torch_builds.pypi_variant(made_with, case.platform) or "cpu")
+    torch_cuda = cuda_in(torch_local or torch_builds.pypi_variant(torch, case.platform) or "cpu")
+    if made_for in (None, "cpu") or torch_cuda in (None, "cpu"):
+        return
     minors = torch_builds.order(version) <= torch_builds.order(_TORCHAUDIO_COMPARES)
-    if own and torch_cuda and (own != torch_cuda if minors else own.split(".")[0] != torch_cuda.split(".")[0]):
+    if made_for != torch_cuda if minors else made_for.split(".")[0] != torch_cuda.split(".")[0]:
         releases = torch_builds.companions(torch).get("torchaudio", ())
         newer = [release for release in releases if minors and numbers(release) > numbers(_TORCHAUDIO_COMPARES)][-1:]
         yield Finding(
             "error",
             "cuda-mismatch",
-            f"torchaudio {version} is built for CUDA {own} and torch {torch} for CUDA {torch_cuda}: "
+            f"torchaudio {version} is built for CUDA {made_for} and torch {torch} for CUDA {torch_cuda}: "
             "import torchaudio fails",
             key="torch",
             ways=(
-                Way(cuda=own, near=True, note="for the target"),
+                Way(cuda=made_for, near=True, note="for the target"),
                 *(Way(line=f"torchaudio=={release}", near=True) for release in newer),
             ),
         )
@@ -389,18 +396,18 @@ def _cuda_majors(
 ) -> Iterator[Finding]:
     """Judge whether every CUDA package belongs to the target's CUDA major. In a CPU target they are only dead weight;
     there `cpu_target` reports the package that requires them, if it is known."""
-    own = case.cuda.split(".")[0] if case.cuda else None
+    target_major = case.cuda.split(".")[0] if case.cuda else None
     foreign = {
         name: major
         for name, version in sorted(pins.items())
-        if (major := _cuda_major(name, version)) is not None and major != own
+        if (major := _cuda_major(name, version)) is not None and major != target_major
     }
     if not foreign:
         return
     brought = {other for name, requires in _names(needs).items() if name in pins for other in requires}
-    both = of_both_majors(needs, own) if own else {}
+    both = of_both_majors(needs, target_major) if target_major else {}
     for name, major in foreign.items():
-        if own is None and (name in brought or not _is_dead_weight(name)):
+        if target_major is None and (name in brought or not _is_dead_weight(name)):
             continue
         wrong = wheel_code.not_beside(name, both[name], read) if name in both else ""
         if wrong is None:
@@ -410,9 +417,9 @@ def _cuda_majors(
         hint = f"`envspec why` shows what requires {name}"
         cudas = torch_builds.lockable_cudas(case.platform, python=case.python) if case.cuda else ()
         ways = tuple(Way(cuda=cuda) for cuda in cudas if cuda.partition(".")[0] == major)[:1]
-        bound = f"{name}=={own}.*" if own and name in VERSIONED_BY_CUDA else f"{name}<0"
+        bound = f"{name}=={target_major}.*" if target_major and name in VERSIONED_BY_CUDA else f"{name}<0"
         severity: Severity = "error" if case.cuda else "warning"
-        outgrown = own is not None and int(major) < int(own)
+        outgrown = target_major is not None and int(major) < int(target_major)
         finding = Finding(
             severity, "cuda-major-mixed", message, key="cuda", remedy=hint, bound=bound, outgrown=outgrown
         )
@@ -430,9 +437,9 @@ def _cuda_major(name: str, version: str) -> str | None:
     return version.split(".")[0] if name in VERSIONED_BY_CUDA else None
 
 
-def _is_foreign(name: str, version: str, own: str | None) -> bool:
-    """Return whether a package is another CUDA major's than `own`, by its name or version: that says it all."""
-    return own is not None and _cuda_major(name, version) not in (None, own)
+def _is_foreign(name: str, version: str, target_major: str | None) -> bool:
+    """Return whether a package is another CUDA major's than the target's, by its name or version: that says it all."""
+    return target_major is not None and _cuda_major(name, version) not in (None, target_major)
 
 
 def _is_dead_weight(name: str) -> bool:
@@ -521,7 +528,7 @@ def _older_than_gpus(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
     )
     if name is None or beside is None:
         return
-    own = ".".join(pins[beside].split(".")[:2])
+    cuda = ".".join(pins[beside].split(".")[:2])
     for capability in case.capabilities:
         kin = [
             row.first_cuda
@@ -529,9 +536,9 @@ def _older_than_gpus(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
             if name.split(".")[0] == capability.split(".")[0]
         ]
         first = min((cuda for cuda in kin if cuda), key=numbers, default=None)
-        if first and numbers(own) < numbers(first):
+        if first and numbers(cuda) < numbers(first):
             message = (
-                f"{name} {pins[name]} is of CUDA {own}, and {sm_of(capability)} ({case.names(capability)}) came with "
+                f"{name} {pins[name]} is of CUDA {cuda}, and {sm_of(capability)} ({case.names(capability)}) came with "
                 f"CUDA {first}: what requires it is older than the GPU"
             )
             yield Finding(
@@ -565,7 +572,7 @@ def framework_problems(
     case: Case,
     pins: Mapping[str, str],
     requirements: Iterable[Located],
-    own: Collection[str] = (),
+    own_builds: Collection[str] = (),
     read: Mapping[str, WheelBuild] = MappingProxyType({}),
 ) -> Iterator[Finding]:
     """Find the frameworks of a CUDA target that would compute on the CPU, and the pins made for another vendor's GPUs.
@@ -573,14 +580,14 @@ def framework_problems(
     One that the spec asks for (in `requirements`) is an error where nothing else of the target has CUDA either, and a
     warning beside torch or another framework, where it often serves another purpose: kohya-ss has tensorflow for
     tensorboard alone. One that another package brings is a note, and so is one that the spec asks for as a CPU build
-    (`jax[cpu]`, `tensorflow-cpu`). `own` names the builds that aren't PyPI's: their own labels count. `read` shows the
-    wheels that are for CPUs on this platform alone, as tensorflow's for aarch64 is.
+    (`jax[cpu]`, `tensorflow-cpu`). `own_builds` names the builds that aren't PyPI's: their own labels count. `read`
+    shows the wheels that are for CPUs on this platform alone, as tensorflow's for aarch64 is.
     """
     if case.cuda is None:
         return
     major = case.cuda.partition(".")[0]
     direct = {requirement_name(requirement.text): requirement for requirement in requirements}
-    here = [row for row in frameworks() if row.package in pins and row.package not in own]
+    here = [row for row in frameworks() if row.package in pins and row.package not in own_builds]
     without = [row for row in here if not row.backends_for(major) & pins.keys()]
     partly = len(without) < len(here) or not pins.keys().isdisjoint(TORCH)
     for row in without:
@@ -593,7 +600,7 @@ def framework_problems(
             else "error"
         )
         yield _without_backend(row, pins[row.package], major, severity, line)
-    reported = {*own, *(row.package for row in without)}
+    reported = {*own_builds, *(row.package for row in without)}
     for name in sorted(name for name in pins.keys() & read.keys() - reported if read[name].is_for_cpus):
         # of a release in the table of neighbours it is known what its wheel loads
         if holds_code_for_gpus(name) and not neighbours_of(name, pins[name], case.platform):
@@ -638,9 +645,9 @@ def _without_backend(row: Framework, version: str, major: str, severity: Severit
 def _change_of(ask: str, line: str) -> Way:
     """Write what brings the backend: with the bounds and the marker of the spec's own requirement where it is of the
     same package; another package, which has other releases, takes its place."""
-    change, own = parse_requirement(ask), parse_requirement(line)
-    if canonical_name(change.name) != canonical_name(own.name):
-        return Way(more=(ask,), without=(canonical_name(own.name),))
-    change.extras |= {extra for extra in own.extras if not _OF_A_VENDOR.fullmatch(extra)}
-    change.specifier, change.marker = own.specifier, own.marker
+    change, requirement = parse_requirement(ask), parse_requirement(line)
+    if canonical_name(change.name) != canonical_name(requirement.name):
+        return Way(more=(ask,), without=(canonical_name(requirement.name),))
+    change.extras |= {extra for extra in requirement.extras if not _OF_A_VENDOR.fullmatch(extra)}
+    change.specifier, change.marker = requirement.specifier, requirement.marker
     return Way(line=str(change))

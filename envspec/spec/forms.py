@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from envspec.base.reader.nodes import CONTROL, DATE, LINE, NAME, PACKAGE, PLACE, URL, Array, Either, Names, Table, Text
+from envspec.base.reader.nodes import CONTROL, DATE, LINE, NAME, PLACE, URL, Array, Either, Names, Table, Text
+from envspec.packages.names import PACKAGE
 from envspec.packages.requirement import canonical_name
 from envspec.spec import advice
 from envspec.spec.times import utc_day

@@ -16,10 +16,10 @@ from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import NotPlain, Place, SpecError, SpecErrors, StorageError
 from envspec.base.open_folder import Location
 from envspec.base.reader.document import Document, decode, key_path, show
-from envspec.base.reader.nodes import PACKAGE, BadValue
+from envspec.base.reader.nodes import BadValue
 from envspec.base.reader.positions import Path as KeyPath, TooDeep, toml_positions
 from envspec.base.texts import nearest
-from envspec.packages.names import requirement_name
+from envspec.packages.names import PACKAGE, requirement_name
 from envspec.packages.python_range import narrow, parse_python
 from envspec.packages.requirement import canonical_name, head_of, is_requirement, parse_specifier
 from envspec.spec.document import MAX_BYTES, project_root

@@ -11,12 +11,12 @@ from packaging.requirements import InvalidRequirement
 from packaging.specifiers import SpecifierSet
 
 from envspec.base.errors import ToolError
-from envspec.base.extras import require_extra
 from envspec.base.reader.document import key_path, show
 from envspec.base.reader.nodes import BadValue
 from envspec.base.reader.positions import Path
 from envspec.base.reader.structure import Checked
 from envspec.base.redact import has_credentials
+from envspec.packages.own_extras import require_extra
 from envspec.packages.requirement import canonical_name, parse_requirement, too_much
 from envspec.spec.model import Located
 

@@ -15,7 +15,7 @@ from envspec.artifacts import wheel_reader as reader_module
 from envspec.artifacts.metadata import MetadataCache, MetadataReader, OpenedWheels
 from envspec.artifacts.wheel_inspector import WheelInspector, WheelPlaces, build_questions
 from envspec.artifacts.wheel_reader import Question, Unread, WheelReader, WheelSays, WheelStore
-from envspec.base.errors import IndexFailure, Way
+from envspec.base.errors import IndexFailure
 from envspec.base.progress import Counting, Progress
 from envspec.binaries import device_code as device_code_module
 from envspec.binaries.build_notes import BuildNotes, NumpyAbi
@@ -27,6 +27,7 @@ from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
 from envspec.resolve.uv.answer import FoundFile
 from envspec.rules.wheel_code import WheelBuild, overlap_problems
+from envspec.spec.way import Way
 
 MODULE = b"\x7fELF module compiled against API version 0x%x but this version of numpy is 0x%x\0"
 EXTENSION = "acme/_m.cpython-312-x86_64-linux-gnu.so"

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from envspec.base.errors import StorageError, Unsatisfiable
+from envspec.base.errors import StorageError
 from envspec.base.scratch import scratch_folder
+from envspec.packages.conflict import Unsatisfiable
 
 
 def host() -> str:

@@ -11,7 +11,7 @@ from support.machine import Machine, cpu
 from support.packages import wheel
 
 import envspec.cli
-from envspec.base.cache import KINDS
+from envspec.app.cache_contents import KINDS
 from envspec.base.documents import read_json
 
 DAY = 86400

@@ -13,9 +13,10 @@ from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from envspec.base import redact as secrets
-from envspec.base.errors import InputError, Place, Unsatisfiable
+from envspec.base.errors import InputError, Place
 from envspec.base.finding import Finding, carrying, change, note
 from envspec.cli import console, main
+from envspec.packages.conflict import Unsatisfiable
 
 ROOT = Path(__file__).resolve().parents[2]
 STEERS = "\x1b]0;PWN\x07\x1b[2J\x9b31m\u202e\u2066\u200f\r\x08\x7f"

@@ -28,6 +28,7 @@ from envspec.facts.python_builds import newest_build
 from envspec.lock.model import LockedPython
 from envspec.lock.read import load
 from envspec.lock.store import LockFolder
+from envspec.packages.conflict import Unsatisfiable
 
 pytest_plugins = ["cli_fixtures"]
 
@@ -111,7 +112,7 @@ def failing(error: BaseException) -> click.Command:
 @pytest.mark.parametrize(
     ("error", "code", "told"),
     [
-        (errors.Unsatisfiable("no versions"), 1, "error: no versions\n"),
+        (Unsatisfiable("no versions"), 1, "error: no versions\n"),
         (
             errors.SpecError("bad", hint="good", place=errors.Place("a.toml", 2, 3)),
             2,

@@ -9,11 +9,12 @@ import pytest
 from support.matrix import first_by_day
 
 from envspec.artifacts.conda_channels import ChannelAddress
-from envspec.base.errors import AnswerNo, Unsatisfiable, WrongBuild
+from envspec.base.errors import AnswerNo, Infeasible
 from envspec.facts.conda_builds import builds
 from envspec.lock.judge import judge, judge_target
 from envspec.lock.model import LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.lock.read import load
+from envspec.packages.conflict import Unsatisfiable
 from envspec.resolve.conda.request import CondaRequest, conda_request_for, virtual_packages
 from envspec.resolve.conda.solve import CondaResolver
 
@@ -45,7 +46,7 @@ SOLVES = [
 
 # (Python, match specs, CUDA, the error, what its message says, what its hint says; empty: none, or its own)
 REFUSED = [
-    ("3.12", ("pytorch 2.9.1.*",), "12.8", WrongBuild, "is the CPU build", "2.9.1 for CUDA 12.9; pytorch "),
+    ("3.12", ("pytorch 2.9.1.*",), "12.8", Infeasible, "is the CPU build", "2.9.1 for CUDA 12.9; pytorch "),
     ("3.12", ("pytorch-gpu 2.9.*",), "12.6", Unsatisfiable, "cuda-version 12.6.*", "pytorch-gpu 2.7.1"),
     ("3.12", ("pytorch-gpu",), "11.8", Unsatisfiable, "11.8", "for CUDA 12.6"),
     ("3.12", ("pytorch-gpu",), None, Unsatisfiable, "__cuda", ""),

@@ -58,7 +58,7 @@ ALLOWED = {
         *("artifacts.sdist.static_source:_zip_members", "review.audit.osv:_records", "install.bundle:_texts_of"),
     ),
     "the lock of an environment that is in use, by O_NOFOLLOW": ("install.environments.in_use",),
-    "Python's own reader of installed packages": ("base.extras", "draft.prefix:_dist"),
+    "Python's own reader of installed packages": ("packages.own_extras", "draft.prefix:_dist"),
     "the kernel's files": ("prove.doctor.gather", "resolve.uv.program:_descendants"),
 }
 """What opens a file otherwise, by module or by function, and why it may."""

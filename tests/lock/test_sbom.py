@@ -18,11 +18,11 @@ from packageurl import PackageURL
 from support.matrix import by_day
 
 from envspec.base.errors import ToolError
-from envspec.base.extras import how_to_get
 from envspec.lock.formats.sbom import sbom
 from envspec.lock.graph import Graph
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.lock.read import load
+from envspec.packages.own_extras import how_to_get
 
 SHIPPED = sorted(path.parent.name for path in Path(__file__).parents[2].glob("locks/*/envspec.lock"))
 SHA, MD5 = "a" * 64, "b" * 32

@@ -9,7 +9,8 @@ from support.machine import Machine, cpu
 from support.packages import sdist, wheel
 
 import envspec
-from envspec.base.errors import IndexFailure, Way
+from envspec.base.errors import IndexFailure
+from envspec.spec.way import Way, avoiding
 
 ROOT = Path(envspec.__file__).parent
 KEYS = ("[pip]", "[conda]", "[env]", "[targets", "[image]", "the spec", "release", "constraints", "dependencies")
@@ -92,5 +93,5 @@ def test_a_source_whose_build_fails_is_avoided_where_an_older_one_will_do(machin
 )
 def test_another_release_is_a_way_where_a_bound_can_name_it(version: str, bound: str) -> None:
     """A source by its URL has no version before it is built, and a file's name may say what is none."""
-    error = IndexFailure("its wheel is damaged").avoiding("app", version)
+    error = avoiding(IndexFailure("its wheel is damaged"), "app", version)
     assert error.about == ("app",) and error.ways == ((Way(bounds=(f"app{bound}",)),) if bound else ())

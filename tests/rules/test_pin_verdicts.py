@@ -68,6 +68,12 @@ def codes(findings: tuple[Finding, ...]) -> list[str]:
         ("12.6", "H100", {"torch": "2.9.1+cu126", "torchvision": "0.24.1+cu128"}, ["cuda-mismatch"]),
         ("12.6", "H100", {"torch": "2.9.1+cu126", "torchvision": "0.24.1+cu126"}, []),
         ("12.6", "H100", {"torch": "2.9.1+cu126", "torchvision": "0.24.1+ours"}, []),
+        # a local part is read as any build's, also where it is no variant of PyTorch's indexes
+        ("13.0", "RTX 5090", {"torch": "2.9.1+cu130.sm120"}, ["~torch-local-build"]),
+        ("12.8", "RTX 5090", {"torch": "2.9.1+cu130.sm120"}, ["cuda-mismatch"]),
+        ("12.6", "H100", {"torch": "2.9.1+cu126", "torchvision": "0.24.1+cu126.sm90"}, []),
+        ("12.6", "H100", {"torch": "2.9.1+cu126", "torchvision": "0.24.1+cu128.sm90"}, ["cuda-mismatch"]),
+        (None, "", {"torch": "2.6.0+cpu.cxx11.abi"}, []),
         # torchaudio 2.11.0 goes with every later torch, but of its own CUDA: PyPI's is for 13.0 (_check_cuda_version).
         ("13.0", "H100", {"torch": "2.13.0", "torchaudio": "2.11.0"}, []),
         ("13.0", "H100", {"torch": "2.10.0+cu130", "torchaudio": "2.11.0+cu130"}, ["companion-mismatch"]),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from envspec.base.errors import Place, SpecError, ToolError
-from envspec.base.extras import how_to_get
+from envspec.packages.own_extras import how_to_get
 from envspec.spec.matrix import Lookups
 from envspec.spec.model import Image, Located, Reference
 from envspec.spec.parse import load_spec, parse_spec

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from envspec.base.errors import Unsatisfiable
 from envspec.base.finding import Finding
 from envspec.lock.model import Artifact, Pin
+from envspec.packages.conflict import Unsatisfiable
 from envspec.packages.names import requirement_name
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.request import Preferences, Request

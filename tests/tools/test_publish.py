@@ -19,7 +19,7 @@ from support.ssh import allow, make_key
 from uv import find_uv_bin
 
 from envspec import __version__
-from envspec.base.extras import MODULES
+from envspec.packages.own_extras import MODULES
 
 CONDA_NAMES = {"build": "python-build"}
 
@@ -133,7 +133,8 @@ def test_the_wheel_installs_in_a_fresh_home_with_each_extra(extra: str, dist: Pa
     assert __version__ in run(prefix / "bin" / "envspec", "--version")
     run(prefix / "bin" / "envspec", "init", "demo", "--gpu", "H100", "--driver", "550.54.15")
     if extra:
-        run(prefix / "bin" / "python", "-c", f"from envspec.base.extras import require_extra as r; r({extra!r}, 'a')")
+        asks = f"from envspec.packages.own_extras import require_extra as r; r({extra!r}, 'a')"
+        run(prefix / "bin" / "python", "-c", asks)
 
 
 @pytest.mark.nightly

@@ -1,6 +1,7 @@
 """What counts as a line of code, as a word, and as a wide line."""
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,11 @@ def test_wide_lines_are_over_120_characters(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     subprocess.run(["git", "add", "a.py"], cwd=tmp_path, check=True)
     assert wide_lines(tmp_path, "*.py") == 1
+
+
+def test_a_reader_that_stops_early_sees_no_traceback(root: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-u", str(root / "tools" / "weight.py"), str(tmp_path), str(tmp_path)]
+    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None and running.stderr is not None
+        running.stdout.close()
+        assert running.stderr.read() == ""

@@ -47,7 +47,7 @@ resolve/workflow/relock                     from the spec to the new lock, or on
 │        ├─ resolve/pip/compile             uv, behind net/index_proxy; resolve/uv/conflict reads its proof
 │        ├─ resolve/pip/reviews             sources, Requires-Python, pre-releases; what a conflict may be mended by
 │        └─ resolve/pip/leads               the spec's own requirements at their newest, and what yields first
-├─ resolve/workflow/accept                  lock/judge judges the result as every reader will
+├─ resolve/workflow/accept                  rules judge the pins and their METADATA, lock/judge the lock
 ├─ resolve/workflow/obstacles               what is refused, with the ways out that were solved to their end
 └─ lock/write, export                       the lock, and what is rendered from it
 ```

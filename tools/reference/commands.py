@@ -44,7 +44,7 @@ class CommandPage:
 
 
 def page_of(name: str) -> CommandPage:
-    """Return what one command says of itself."""
+    """Return the page of a command."""
     # click keeps the help option that a command gets with its first context
     root = click.Context(cli, info_name="envspec", **cli.context_settings)
     command = cli.get_command(root, name)
@@ -89,7 +89,7 @@ def _blocks(epilog: str) -> Iterator[list[str]]:
 
 
 def page() -> str:
-    """Return the page's text: what each command does, and an example."""
+    """Return the page's text: the purpose of each command, and an example."""
     return _page(_short)
 
 
@@ -132,7 +132,7 @@ def _inert(text: str) -> str:
 
 
 def _with_comment(line: str) -> str:
-    """An example as a shell takes it: what follows the command, behind a gap, is a comment."""
+    """Return an example for a shell: the words behind a gap become a comment."""
     command, gap, comment = re.match(r"(.*?)(\s{2,}|$)(.*)", line).groups()  # type: ignore[union-attr]
     return f"{command}{gap}# {comment}" if comment and not comment.startswith("#") else line
 

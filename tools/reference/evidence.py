@@ -124,7 +124,7 @@ def _stacks() -> Iterator[str]:
 
 
 def lab_part(done: _Rows) -> Iterator[str]:
-    """Yield the section of the lab: a row a part, and the keys of what is open."""
+    """Yield the section of the lab: a row a part, and the keys of the open points."""
     parts: dict[str, list[Mapping[str, Any]]] = {}
     for key, row in sorted(done.items()):
         parts.setdefault(key.partition(" ")[0], []).append({"key": key, **row})

@@ -41,6 +41,6 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
 
 
 def on_post_page(output: str, **_: Any) -> str:
-    """Add what the theme's colour switch looks for: without highlight.js, its two style sheets are missing, and the
+    """Add the elements that the theme's colour switch needs: without highlight.js its style sheets are missing, and the
     switch ends in an exception."""
     return output.replace("</head>", '<link id="hljs-light" /><link id="hljs-dark" /></head>', 1)

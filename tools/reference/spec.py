@@ -98,7 +98,7 @@ def _section(key: Key, seen: Mapping[int, str]) -> str:
 
 
 def anchor(path: str) -> str:
-    """The fragment that Python-Markdown and GitHub give to a key's heading."""
+    """Return the fragment that Python-Markdown and GitHub give to a key's heading."""
     return "".join(sign for sign in path.lower() if sign.isalnum() or sign in "-_")
 
 

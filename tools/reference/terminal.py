@@ -57,7 +57,7 @@ FORMAT = """\
 
 
 def screen_of(command: str, folder: Path) -> str:
-    """Return what a command writes on a terminal, run in a folder."""
+    """Return a command's output on a terminal, run in a folder."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
     env = {**os.environ, "TERM": "xterm-256color", "UV_OFFLINE": "1", "LC_ALL": "C.UTF-8", "COLUMNS": str(COLUMNS)}

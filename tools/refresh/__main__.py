@@ -316,9 +316,9 @@ def _source(variant: str) -> Source:
 @command.command()
 @click.argument("specs", nargs=-1, required=True)
 def link(specs: tuple[str, ...]) -> int:
-    """Write what `envspec link` ships: of the torch and CUDA wheels in the locks of specs, what this machine has read.
+    """Write the facts that `envspec link` ships: those that this machine has read of torch and CUDA wheels in locks.
 
-    `envspec link SPEC` reads them; which are missing is told.
+    `envspec link SPEC` reads the wheels; the command names those that it hasn't read.
     """
     store = LinkStore(load_settings(os.environ).cache())
     targets = [target for path in specs for target in read_lock(path, None, stale="ignore")[1]]
@@ -364,7 +364,7 @@ def _rows(fetcher: Fetcher, url: str) -> list[dict[str, Any]]:
 
 
 def _length(fetcher: Fetcher, url: str) -> int | None:
-    """Give what a server says of a file's length when it is asked for one byte; None where it says none."""
+    """Return a file's length by its server's answer about one byte; None where the answer has none."""
     reply = fetcher.range(url, 0, 1)
     return reply.total if reply.status in (200, 206) else None
 

@@ -107,7 +107,7 @@ def _variants(files: Mapping[str, str]) -> Iterable[dict[str, str]]:
 
 
 def _build(row: Row) -> tuple[object, ...]:
-    """The place of a build among those of a platform: by CUDA, the CPU's last."""
+    """Return the place of a build among those of a platform: by CUDA, the CPU's last."""
     return ("cuda" not in row, numbers(row.get("cuda", "0")), row.get("arm-variant", ""))
 
 

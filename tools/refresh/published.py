@@ -91,17 +91,17 @@ class Index(Protocol):
     """PyPI, or the index that the user has configured in its place."""
 
     def files(self, project: str) -> tuple[PublishedFile, ...]:
-        """The files of a project. Raises IndexFailure."""
+        """Return the files of a project. Raises IndexFailure."""
 
     def requires_dist(self, project: str, file: str) -> tuple[str, ...]:
-        """The Requires-Dist lines of a wheel. Raises IndexFailure."""
+        """Return the Requires-Dist lines of a wheel. Raises IndexFailure."""
 
 
 class ReadableIndex(Index, Protocol):
     """An index whose wheels are read as well."""
 
     def open(self, file: str) -> AbstractContextManager[OpenWheel]:
-        """A wheel on a page that was read, to be read in part. Raises IndexFailure and UnreadableWheel."""
+        """Return a wheel on a page that was read, to be read in part. Raises IndexFailure and UnreadableWheel."""
 
 
 class UpstreamChanged(OutsideError):

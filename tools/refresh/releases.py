@@ -97,7 +97,7 @@ def _places_of_tags(tags: str) -> tuple[Place, ...]:
 
 @lru_cache(maxsize=4096)
 def _specifier(text: str) -> SpecifierSet:
-    """A page's Requires-Python; one that isn't a specifier excludes nothing, as installers have it."""
+    """Return a page's Requires-Python; one that isn't a specifier excludes nothing, as installers have it."""
     from packaging.specifiers import SpecifierSet
 
     try:

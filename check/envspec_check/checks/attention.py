@@ -23,7 +23,7 @@ SHAPES = ((2, 2, 96, 32), (1, 2, 264, 64), (1, 2, 288, 128))
 
 
 def operator_names(torch: Any) -> Any:
-    """A mode that keeps the names of the operators that are dispatched while it is on."""
+    """Return a mode that keeps the names of the operators that are dispatched while it is on."""
     mode: Any = importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
 
     class Named(mode):  # type: ignore[misc]

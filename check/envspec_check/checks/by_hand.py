@@ -12,7 +12,7 @@ import importlib
 import math
 from typing import Any, Iterator, List, Sequence, Tuple
 
-from envspec_check.checks.operators import TOLERANCES, dtype_of, where_it_is
+from envspec_check.checks.operators import TOLERANCES, dtype_of, farthest, where_it_is
 from envspec_check.checks.tensors import of_algebra, of_casts, of_places, promises_of_autograd
 from envspec_check.interface import Context, Outcome, Skip, check, failed, passed, some
 from envspec_check.trainer import exact_fp32, lacks
@@ -151,7 +151,7 @@ def of_vocabularies(torch: Any, device: str) -> Iterator[Case]:
 
 
 def index_at(index: int, size: int, mode: str) -> int:
-    """Which value stands at an index that may be outside, or -1."""
+    """Return the value at an index, or -1 outside."""
     if 0 <= index < size or mode == "zeros":
         return index if 0 <= index < size else -1
     if mode == "circular":
@@ -160,7 +160,7 @@ def index_at(index: int, size: int, mode: str) -> int:
 
 
 def convolution(given: Any, weights: Any, mode: str) -> List[List[List[float]]]:
-    """A convolution of two groups, with strides (2, 1), padding (1, 2) and dilation (1, 2), in loops."""
+    """Return a convolution of two groups, with strides (2, 1), padding (1, 2) and dilation (1, 2), in loops."""
     channels, high, wide = len(given), len(given[0]), len(given[0][0])
     outs, per = len(weights), len(weights[0])
     tall, broad = len(weights[0][0]), len(weights[0][0][0])
@@ -216,7 +216,7 @@ def of_convolutions(torch: Any, device: str) -> Iterator[Case]:
 
 
 def of_batches(torch: Any, device: str) -> Iterator[Case]:
-    """A gradient for each sample, by vmap."""
+    """Yield a gradient for each sample, by vmap."""
     if hasattr(torch, "func"):
         weights = torch.tensor([0.5, -2.0, 1.5, 0.1], device=device)
         given = torch.tensor(LOGITS, device=device)
@@ -467,22 +467,13 @@ def promises(torch: Any) -> Iterator[Tuple[str, bool]]:
 TABLES = of_losses, of_vocabularies, of_convolutions, of_batches, of_multi_head, of_places, of_algebra, of_casts
 
 
-def distance(torch: Any, result: Any, right: Any) -> float:
-    """The largest difference as a share of the largest value, or of 1 where that is more."""
-    right = torch.as_tensor(right, dtype=torch.float64)
-    result = result.detach().to("cpu", torch.float64)
-    if result.shape != right.shape or not bool(torch.isfinite(result).all()):
-        return math.inf
-    return float((result - right).abs().max() / max(1e-3, float(right.abs().max())))
-
-
 REMEDY = "something patches torch, or this torch is wrong on this machine: try another version, and report it"
 
 
 def judge(ctx: Context, cases: Iterator[Case], limit: float) -> Outcome:
     wrong, count, worst = [], 0, 0.0
     for name, result, right in cases:
-        off = distance(ctx.torch, result, right)
+        off = farthest(ctx.torch, result, ctx.torch.as_tensor(right, dtype=ctx.torch.float64), 1e-3)
         count, worst = count + 1, max(worst, off)
         if not off <= limit:
             wrong.append("%s is off by %.2g of its largest value" % (name, off))
@@ -517,7 +508,7 @@ for _precision in TOLERANCES:
 
 @check("operators.random")
 def operators_random(ctx: Context) -> Outcome:
-    """What is drawn by chance has the shares and spreads that it should: dropout, first weights, orders."""
+    """Random draws have their shares and spreads: dropout, first weights, orders."""
     wrong, count = [], 0
     for name, statistic, right, allowed in draws(ctx.torch, ctx.device):
         count, number = count + 1, float(statistic.detach())

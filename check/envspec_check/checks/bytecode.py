@@ -42,7 +42,7 @@ def is_loaded(head: bytes, source: str) -> bool:
 
 
 def compiled_files(folder: str) -> Iterator[Compiled]:
-    """The compiled files below a folder that this Python would load in the place of their sources."""
+    """Yield the compiled files below a folder that this Python would load in the place of their sources."""
     for here, _, names in os.walk(folder):
         if os.path.basename(here) != "__pycache__":
             continue
@@ -103,7 +103,7 @@ def within(files: Sequence[Compiled], budget: int) -> Tuple[List[Compiled], int]
 
 @check("static.bytecode", torch=False)
 def static_bytecode(ctx: Context) -> Outcome:
-    """What Python compiled of the packages, and would run in place of their sources, is what the sources say."""
+    """The packages' bytecode, which Python runs in place of their sources, is that of their sources."""
     if "base" in ctx.config:
         return skipped("of the base's own files, the lock knows none")
     folders = {os.path.realpath(path) for path in own_paths() if os.path.basename(path) == "site-packages"}

@@ -48,7 +48,7 @@ def all_reduce_exact(rank: Rank) -> str | None:
 
 
 def draw(rank: Rank, number: int, count: int) -> Any:
-    """A rank's floats, which every rank can draw."""
+    """Return a rank's floats, which every rank can draw."""
     return rank.torch.randn(rank.world * count, generator=generator("collective", number, count))
 
 
@@ -162,7 +162,7 @@ def small_steps(torch: Any, model: Any, inputs: Any, rate: float = 0.05) -> List
 
 
 def flat(torch: Any, model: Any) -> Any:
-    """All weights of a model in one row of float64, on the CPU; those that ranks have shares of, whole."""
+    """Return all weights of a model in one row of float64, on the CPU; those that ranks have shares of, whole."""
     whole = [weights.full_tensor() if hasattr(weights, "full_tensor") else weights for weights in model.parameters()]
     return torch.cat([weights.detach().flatten().cpu() for weights in whole]).double()
 
@@ -226,7 +226,7 @@ def timed_all_reduce(rank: Rank, sizes: Sequence[int] = (), repeats: int = 50) -
 
 
 def mark(rank: Rank) -> Any:
-    """A moment in the device's own order of work; on a CPU, by its clock."""
+    """Return a moment in the device's own order of work; on a CPU, by its clock."""
     if rank.device != "cuda":
         return time.perf_counter()
     event = rank.torch.cuda.Event(enable_timing=True)
@@ -235,7 +235,7 @@ def mark(rank: Rank) -> Any:
 
 
 def between(rank: Rank, first: Any, last: Any) -> float:
-    """The seconds between two moments; it waits for the second."""
+    """Return the seconds between two moments; it waits for the second."""
     if rank.device != "cuda":
         return float(last - first)
     last.synchronize()

@@ -45,8 +45,8 @@ def lacking_to_compile(text: str) -> Outcome | None:
 
 
 def counts(torch: Any) -> Tuple[int, Optional[int]]:
-    """How many graphs were captured so far in this process, and how many kernels inductor made of them; None where this
-    torch doesn't count those."""
+    """Count the graphs that this process captured so far, and inductor's kernels of them; None where this torch doesn't
+    count those."""
     graphs = int(importlib.import_module("torch._dynamo.utils").counters["stats"]["unique_graphs"])
     metrics = importlib.import_module("torch._inductor.metrics")
     kernels = getattr(metrics, "generated_kernel_count", None)

@@ -49,7 +49,7 @@ def from_five(worker: int) -> None:
 
 
 def load_all(ctx: Context, length: int, size: int, **options: Any) -> list[Any]:
-    """All batches of a loader with workers. Raises Fault where a worker hangs, dies or has no shared memory."""
+    """Return all batches of a loader with workers. Raises Fault where a worker hangs, dies or has no shared memory."""
     torch = ctx.torch
     limit = max(2.0, min(30.0, ctx.timeout / 3))
     torch.manual_seed(ctx.seed)
@@ -98,14 +98,14 @@ def dataloader_workers(ctx: Context) -> Outcome:
     again = torch.cat(load_all(ctx, length, 64, persistent_workers=True))
     if wrong is None and not torch.equal(torch.cat(batches), again):
         wrong = "the same seed gave other items"
-    details = {"workers": WORKERS, "items": length, "start": start_method()}
+    details = {
+        "workers": WORKERS,
+        "items": length,
+        "start": str(importlib.import_module("multiprocessing").get_start_method()),
+    }
     if wrong:
         return failed(wrong, "this torch's DataLoader doesn't work here: train with num_workers=0", details=details)
     return passed(details=details)
-
-
-def start_method() -> str:
-    return str(importlib.import_module("multiprocessing").get_start_method())
 
 
 def order_faults(ctx: Context) -> Iterator[Tuple[str, bool]]:

@@ -64,7 +64,7 @@ BY = {"ddp": by_ddp, "fsdp": by_fsdp}
 
 
 def workloads_by(ctx: Context, by: str) -> List[str]:
-    """The workloads that ranks can share so, the target's own first. FSDP has all ranks call the same layers."""
+    """Return the workloads that ranks can share so, the target's own first. FSDP has all ranks call the same layers."""
     names = (ctx.workload, *(other for other in WORKLOADS if other != ctx.workload))
     return [name for name in names if by == "ddp" or not WORKLOADS[name].unused]
 
@@ -119,12 +119,13 @@ def under_torchrun(ctx: Context, world: int, *words: str) -> Ended:
 
 
 def even_ranks(gpus: int) -> int:
-    """The most ranks that share a batch evenly; all batches are powers of two."""
+    """Return the most ranks that share a batch evenly; all batches are powers of two."""
     return 1 << (gpus.bit_length() - 1)
 
 
 def apart(first: Sequence[float], second: Sequence[float]) -> float:
-    """The greatest relative difference of two rows of losses; infinite when one is shorter or they aren't numbers."""
+    """Return the greatest relative difference of two rows of losses; infinite when one is shorter or they aren't
+    numbers."""
     if len(first) != len(second) or not all(map(math.isfinite, (*first, *second))):
         return math.inf
     return max((abs(a - b) / max(abs(a), abs(b), 1e-12) for a, b in zip(first, second)), default=0.0)

@@ -22,7 +22,7 @@ extern "C" int run(const float *x, float *y, float by, int count) {
 
 
 def nvcc() -> Optional[str]:
-    """The compiler of CUDA_HOME, else the first in PATH."""
+    """Return the compiler of CUDA_HOME, else the first in PATH."""
     own = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin", "nvcc")
     return own if os.access(own, os.X_OK) else shutil.which("nvcc")
 

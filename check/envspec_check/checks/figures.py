@@ -45,7 +45,7 @@ class Sampler:
 
 
 def median_seconds(ctx: Context, work: Callable[[], Any], seconds: float) -> float:
-    """The median seconds of a piece of work, repeated for some time after a warm-up."""
+    """Return the median seconds of a piece of work, repeated for some time after a warm-up."""
     taken: list[float] = []
     work()
     ctx.synchronize()
@@ -60,7 +60,7 @@ def median_seconds(ctx: Context, work: Callable[[], Any], seconds: float) -> flo
 
 @check("figures.matmul")
 def figures_matmul(ctx: Context) -> Outcome:
-    """How fast matrices multiply, by type."""
+    """Speed of matrix products, by type."""
     torch, figures, without = ctx.torch, [], []
     cuda = ctx.device == "cuda"
     size = (4096 if ctx.quick else 8192) if cuda else (256 if ctx.quick else 512)
@@ -86,7 +86,7 @@ def figures_matmul(ctx: Context) -> Outcome:
 
 @check("figures.copy")
 def figures_copy(ctx: Context) -> Outcome:
-    """How fast memory is copied; on a GPU also from and to the host."""
+    """Speed of copies in memory; on a GPU also from and to the host."""
     torch, cuda, figures = ctx.torch, ctx.device == "cuda", []
     size = (256 if ctx.quick else 1024) * MIB if cuda else 128 * MIB
     source = torch.ones(size // 4, device=ctx.device)

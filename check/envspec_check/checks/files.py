@@ -46,7 +46,7 @@ Sized = Tuple[int, Tuple[Recorded, ...]]
 
 
 def recorded_files(installed: Sequence[Installed]) -> Iterator[Recorded]:
-    """The files of distributions, by their RECORD. Hashes are hexadecimal."""
+    """Yield the files of distributions, by their RECORD. Hashes are hexadecimal."""
     import base64
     import csv
 
@@ -63,7 +63,8 @@ def recorded_files(installed: Sequence[Installed]) -> Iterator[Recorded]:
 
 
 def recorded_conda_files(records: Sequence[dict[str, Any]], prefix: str) -> Iterator[Recorded]:
-    """The files of conda packages. Those that hold the prefix's own path were changed when they were installed."""
+    """Yield the files of conda packages. Those that hold the prefix's own path were changed when they were
+    installed."""
     for record in records:
         for entry in (record.get("paths_data") or {}).get("paths", ()):
             if entry.get("path_type") == "hardlink" and not entry.get("prefix_placeholder"):

@@ -45,7 +45,7 @@ def operators_fp32_modes(ctx: Context) -> Outcome:
 
 
 def largest(ctx: Context) -> int:
-    """The rows of the products: 8192 as on a Hopper, fewer where memory or time is short."""
+    """Return the rows of the products: 8192 as on a Hopper, fewer where memory or time is short."""
     if ctx.device != "cuda":
         return 640 if ctx.quick else 1100
     fits = ctx.torch.cuda.mem_get_info()[0] // 4 // (3 * 4)  # of three matrices in float32
@@ -53,7 +53,7 @@ def largest(ctx: Context) -> int:
 
 
 def off_by(torch: Any, first: Any, second: Any, product: Any) -> float:
-    """How far some rows of a product are from float64's, of all columns a few at a time."""
+    """Return the distance of some rows of a product from float64's, a few columns at a time."""
     rows, product, at = exactly(first[::STRIDE]), product[::STRIDE], range(0, second.shape[1], 2048)
     return max(farthest(torch, product[:, i : i + 2048], rows @ exactly(second[:, i : i + 2048])) for i in at)
 

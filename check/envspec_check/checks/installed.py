@@ -56,7 +56,7 @@ def compare_distributions(
 
 
 def targets_of(tags: Iterable[str]) -> tuple[set[str], set[str]]:
-    """The Pythons with their ABI, and the processors, of a wheel's tags: {"cp311-cp311"} and {"x86_64"}."""
+    """Return the Pythons with their ABI, and the processors, of a wheel's tags: {"cp311-cp311"} and {"x86_64"}."""
     kinds, targets = ("x86_64", "aarch64", "arm64", "universal2"), (set(), set())  # type: tuple[set[str], set[str]]
     for python, abi, places in (tag.split("-") for tag in tags if tag.count("-") == 2):
         targets[0].update(f"{python_tag}-{abi_tag}" for python_tag in python.split(".") for abi_tag in abi.split("."))
@@ -82,7 +82,7 @@ def other_wheels(lock: dict[str, Any], installed: Sequence[Installed]) -> list[s
 
 
 def record_digest(text: str) -> str:
-    """The digest of what a RECORD says of a wheel's files among the packages: what an installer adds isn't the
+    """Return the digest of what a RECORD says of a wheel's files among the packages: what an installer adds isn't the
     wheel's."""
     added = r"\.\./|/|[^/]+\.dist-info/(RECORD|INSTALLER|REQUESTED|direct_url\.json|uv_)"
     rows = [row[:2] for row in csv.reader(text.splitlines()) if len(row) == 3 and row[1].startswith("sha256=")]
@@ -129,7 +129,7 @@ def compare_conda(locked: Sequence[Pin], records: Sequence[dict[str, Any]]) -> l
 
 @check("static.distributions", torch=False)
 def static_distributions(ctx: Context) -> Outcome:
-    """What is installed is what is locked, name by name and version by version."""
+    """The installed packages are the locked ones, name by name and version by version."""
     locked = pins(ctx.lock)
     installed, records = distributions(own_paths()), conda_records(sys.prefix)
     folders = {

@@ -14,8 +14,8 @@ from envspec_check.interface import Context, Outcome, check, failed, passed, som
 
 
 def leaks(paths: Sequence[str], roots: Sequence[str], standard: Sequence[str], user: str) -> list[tuple[str, str]]:
-    """The entries of sys.path that aren't the environment's, each with what it is. `standard`: where the standard
-    library is; `user`: the user site."""
+    """Return the entries of sys.path that aren't the environment's, each with what it is. `standard`: where the
+    standard library is; `user`: the user site."""
     python_path = [os.path.realpath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     entries = []
     for path in paths:

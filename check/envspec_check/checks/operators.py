@@ -49,12 +49,13 @@ OPERATORS = {
 }
 
 
-def farthest(torch: Any, result: Any, exact: Any) -> float:
-    """The largest difference as a share of the largest value; infinite where a value is no number."""
+def farthest(torch: Any, result: Any, exact: Any, least: float = 0.0) -> float:
+    """Return the largest difference as a share of the largest value, or of `least` where that is more; infinite where a
+    value is no number."""
     result = result.detach().to("cpu", torch.float64)
     if result.shape != exact.shape or not bool(torch.isfinite(result).all()):
         return math.inf
-    return float((result - exact).abs().max() / exact.abs().max())
+    return float((result - exact).abs().max() / exact.abs().max().clamp(min=least))
 
 
 def share_off(torch: Any, result: Any, exact: Any) -> float:
@@ -65,7 +66,7 @@ def share_off(torch: Any, result: Any, exact: Any) -> float:
 
 @contextlib.contextmanager
 def where_it_is(ctx: Context, name: str, precision: str) -> Iterator[None]:
-    """Skip what an older torch hasn't in a precision on CPUs."""
+    """Skip operators that an older torch doesn't have in a precision on CPUs."""
     try:
         yield
     except RuntimeError as error:

@@ -189,7 +189,7 @@ def moves_by(ctx: Context, kind: Any, options: Dict[str, Any]) -> List[float]:
 
 
 def off(values: Sequence[float], right: Sequence[float]) -> float:
-    """The largest difference, as a share of the number it should be."""
+    """Return the largest difference, as a share of the number it should be."""
     return max(abs(value - other) / max(abs(other), 1e-12) for value, other in zip(values, right))
 
 

@@ -21,8 +21,8 @@ SHORT_REMEDY = "train in float32 until this torch is replaced, and see the opera
 
 
 def computed_types(model: Any, torch: Any) -> Dict[str, List[str]]:
-    """The types in which a model's layers give their results from now on, by the kind of layer; it fills as they are
-    called."""
+    """Return the types in which a model's layers give their results from now on, by the kind of layer; it fills as they
+    are called."""
     by_kind: Dict[str, List[str]] = {}
 
     def note(layer: Any, _: Any, result: Any) -> None:
@@ -38,8 +38,8 @@ def computed_types(model: Any, torch: Any) -> Dict[str, List[str]]:
 
 
 def beside_fp32(ctx: Context, precision: str) -> Tuple[Dict[str, Any], List[float]]:
-    """The workload's first steps in a short type, compared with float32's: details, and the losses. Raises Fault where
-    layers compute in another type, or the losses are far from float32's."""
+    """Return the workload's first steps in a short type, compared with float32's: details, and the losses. Raises Fault
+    where layers compute in another type, or the losses are far from float32's."""
     training = Training(ctx.workload, FEW, ctx.seed, ctx.device, precision, dropout=False)
     short, whole = Trainer(training), Trainer(Training(ctx.workload, FEW, ctx.seed, ctx.device, "fp32", dropout=False))
     types = computed_types(short.model, ctx.torch)

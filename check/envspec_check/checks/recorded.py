@@ -28,13 +28,13 @@ def spread(torch: Any, count: int, first: float = 1.0, by: float = 0.37) -> Any:
 
 
 def weighted_sum(torch: Any, flat: Any) -> float:
-    """A sum of numbers by weights that no two of them share."""
+    """Return a sum of numbers by weights that no two of them share."""
     return float((flat.detach().cpu().double() * spread(torch, len(flat))).sum())
 
 
 def input_of(torch: Any, word: str, device: str, dtype: Any) -> Any:
-    """A tensor by its word: `i` and its numbers; else its kind and its shape, as `x2,3`. Waves are x, y, w; l are
-    logarithms of shares, p shares, s signs; c5 are classes below 5, n5 multiples of 5."""
+    """Return a tensor by its word: `i` and its numbers; else its kind and its shape, as `x2,3`. Waves are x, y, w; l
+    are logarithms of shares, p shares, s signs; c5 are classes below 5, n5 multiples of 5."""
     kind, (most, _, shape) = word[0], word[1:].rpartition(":")
     sizes = [int(size) for size in shape.split(",")]
     if kind == "i":
@@ -69,7 +69,7 @@ def build(place: Any, text: str, *first: Any, read: Callable[[Any], Any] = lambd
 
 
 def flatten(torch: Any, result: Any) -> Any:
-    """All numbers of tensors, which may lie in tuples, and their shapes."""
+    """Return all numbers of tensors, which may lie in tuples, and their shapes."""
     if isinstance(result, (tuple, list)):
         return torch.cat([flatten(torch, part) for part in result if part is not None])
     result = result if result.is_floating_point() else result.double()
@@ -77,7 +77,7 @@ def flatten(torch: Any, result: Any) -> Any:
 
 
 def answer(torch: Any, row: str, device: str, dtype: Any) -> Tuple[float, float]:
-    """A row's results, of a layer in training and in use, and its gradients, each as one number."""
+    """Return a row's results, of a layer in training and in use, and its gradients, each as one number."""
     text, words, more = ([part.strip() for part in row.split("|")] + [""])[:3]
     put = functools.partial(input_of, torch, device=device, dtype=dtype)
     inputs, parameters = [put(word) for word in words.split()], []
@@ -107,8 +107,8 @@ def answer(torch: Any, row: str, device: str, dtype: Any) -> Tuple[float, float]
 
 
 def move(torch: Any, text: str, device: str) -> float:
-    """Where an optimizer has moved two tensors after six steps of a smooth loss, each of which it gives back. The first
-    goes by a rate of its own, and after three steps a second optimizer goes on from what the first saved."""
+    """Return where six steps of an optimizer along a smooth loss move two tensors, as one number. The first tensor has
+    a rate of its own, and after three steps a second optimizer goes on from the saved state of the first."""
     shapes = (3, 4), (1, 3)
     weights = [torch.nn.Parameter(spread(torch, a * b, 2.0, 0.9).reshape(a, b).to(device)) for a, b in shapes]
     pull = spread(torch, 15, 2.5, 1.1).to(device)
@@ -134,7 +134,8 @@ def move(torch: Any, text: str, device: str) -> float:
 
 
 def rates(torch: Any, text: str) -> float:
-    """The rates and momenta of twelve steps. After six of them a second schedule goes on from what the first saved."""
+    """Return the rates and momenta of twelve steps. After six of them a second schedule goes on from what the first
+    saved."""
 
     def begin() -> Tuple[Any, Any]:
         groups = [{"params": [torch.nn.Parameter(torch.zeros(1))], "lr": rate} for rate in (1.0, 0.5)]

@@ -47,7 +47,7 @@ class Rule(NamedTuple):
     state: Dict[str, Any]
 
     def move(self, weights: Any, gradient: Any, step: int, share: float) -> Any:
-        """The weights after a step (from 1), at this share of the learning rate."""
+        """Return the weights after a step (from 1), at this share of the learning rate."""
         group, state, rate = self.group, self.state, share * self.group["initial_lr"]
         if "betas" not in group:  # SGD
             gradient = gradient + group["weight_decay"] * weights

@@ -22,7 +22,8 @@ Version = Tuple[int, ...]
 
 
 def newest(path: str) -> Optional[Version]:
-    """The newest version of symbols that a library has; none where it's no such library, None where it isn't there."""
+    """Return the newest version of symbols that a library has; none where it's no such library, None where it isn't
+    there."""
     try:
         with open(path, "rb") as file:
             text = file.read()
@@ -43,7 +44,8 @@ def is_runtime(path: str) -> bool:
 
 
 def named_first(environ: Mapping[str, str]) -> Dict[str, Tuple[str, str]]:
-    """The runtime libraries that LD_PRELOAD or LD_LIBRARY_PATH bring, by name: where they are, and by which of both."""
+    """Return the runtime libraries that LD_PRELOAD or LD_LIBRARY_PATH bring, by name: where they are, and by which of
+    both."""
     brought: Dict[str, Tuple[str, str]] = {}
     for path in re.split("[ :]+", environ.get("LD_PRELOAD", "")):
         if is_runtime(path):

@@ -17,7 +17,7 @@ RUN_AT_START = ("sitecustomize", "usercustomize")
 
 
 def owned_files(installed: Iterable[Installed], records: Iterable[Any], prefix: str) -> Set[str]:
-    """The files that packages brought, as their installers recorded them."""
+    """Return the files that packages brought, as their installers recorded them."""
     import csv
 
     paths = {os.path.join(prefix, name) for record in records for name in record.get("files", ())}
@@ -29,8 +29,8 @@ def owned_files(installed: Iterable[Installed], records: Iterable[Any], prefix: 
 
 
 def code_in(folder: str) -> Iterator[str]:
-    """The files below a folder of packages that Python would import, load or run, and the links to folders: what is
-    behind them is code too. What Python compiled itself lies in `__pycache__`: `static.bytecode` compares it."""
+    """Yield the files below a folder of packages that Python would import, load or run, and the links to folders: what
+    is behind them is code too. What Python compiled itself lies in `__pycache__`: `static.bytecode` compares it."""
     for here, folders, names in os.walk(folder):
         yield from filter(os.path.islink, (os.path.join(here, name) for name in folders))
         folders[:] = [
@@ -40,14 +40,14 @@ def code_in(folder: str) -> Iterator[str]:
 
 
 def strays_in(folder: str, owned: Set[str]) -> List[str]:
-    """The code below a folder of packages that is in none of them. Links to a package's own folders in it are its own;
-    what a package's folder has elsewhere is seen by no check."""
+    """Return the code below a folder of packages that is in none of them. Links to a package's own folders in it are
+    its own; what a package's folder has elsewhere is seen by no check."""
     homes = {os.path.dirname(path) for path in owned if path.startswith(folder + os.sep)}
     return [path for path in code_in(folder) if path not in owned and os.path.realpath(path) not in homes]
 
 
 def kind_of(path: str, folder: str) -> str:
-    """Describe what an unowned file does; empty where it can only be imported."""
+    """Describe an unowned file's effect; empty where it can only be imported."""
     name = os.path.basename(path)
     if os.path.islink(path) and os.path.isdir(path):
         return "is a link to %s" % os.path.realpath(path)
@@ -67,7 +67,7 @@ def kind_of(path: str, folder: str) -> str:
 
 
 def standard_names() -> Set[str]:
-    """The modules of the standard library, for Python 3.8 too."""
+    """Return the modules of the standard library, for Python 3.8 too."""
     names = getattr(sys, "stdlib_module_names", None)
     if names is None:
         names = [name.partition(".")[0] for name in os.listdir(os.path.dirname(os.__file__))]
@@ -75,7 +75,7 @@ def standard_names() -> Set[str]:
 
 
 def without_record(installed: Sequence[Installed], by_conda: Set[str]) -> List[str]:
-    """The distributions that don't say which files are theirs."""
+    """Return the distributions that don't say which files are theirs."""
     lacking = []
     for package in installed:
         here = os.path.join(

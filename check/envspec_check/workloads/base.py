@@ -19,12 +19,13 @@ Batch = Dict[str, Any]  # name -> tensor whose first dimension is the sample
 
 
 def number_of(*words: object) -> int:
-    """A seed made of words: the same in every process, version and machine; words that differ give unrelated seeds."""
+    """Return a seed made of words: the same in every process, version and machine; words that differ give unrelated
+    seeds."""
     return int.from_bytes(hashlib.sha256(repr(words).encode()).digest()[:6], "big")
 
 
 def warm_up_and_cosine(step: int, steps: int) -> float:
-    """The share of the learning rate at a step: up over the first tenth, then down a half cosine to a tenth."""
+    """Return the share of the learning rate at a step: up over the first tenth, then down a half cosine to a tenth."""
     warm = max(1, steps // 10)
     if step < warm:
         return (step + 1) / warm
@@ -39,7 +40,8 @@ def fall(losses: Sequence[float]) -> float:
 
 
 def stated_fall(falls: float, enough: int, steps: int) -> float:
-    """The share by which a run of so many steps has to lower its loss: less than `falls` if it is short of `enough`."""
+    """Return the share by which a run of so many steps has to lower its loss: less than `falls` if it is short of
+    `enough`."""
     return falls * min(1.0, steps / enough)
 
 
@@ -72,7 +74,7 @@ class Workload:
         raise NotImplementedError
 
     def world(self, seed: int) -> Batch:
-        """What all batches have in common and a model can learn."""
+        """Return the rule that all batches share and a model can learn."""
         raise NotImplementedError
 
     def sample(self, world: Batch, seed: int, position: int, count: int) -> Batch:
@@ -87,7 +89,7 @@ class Workload:
         raise NotImplementedError
 
     def groups(self, model: Any) -> List[Dict[str, Any]]:
-        """The optimizer's groups of parameters."""
+        """Return the optimizer's groups of parameters."""
         return [{"params": [p for p in model.parameters() if p.requires_grad], "lr": self.rate}]
 
     def optimizer(self, model: Any) -> Any:
@@ -109,7 +111,7 @@ def generator(*words: object) -> Any:
 
 @functools.lru_cache(maxsize=None)
 def layers() -> Any:
-    """The layers that workloads share. Made late: nothing here may need torch before a check runs."""
+    """Return the layers that workloads share. Made late: nothing here may need torch before a check runs."""
     torch = the_torch()
     nn: Any = torch.nn
     F: Any = nn.functional

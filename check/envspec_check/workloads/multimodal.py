@@ -12,8 +12,8 @@ from envspec_check.workloads.base import Batch, Workload, at_least_fp32, generat
 
 
 def clip_of(torch: Any, name: str) -> Any:
-    """A tiny CLIP of random weights by `clip` or `open_clip`, for images of 32 pixels and 16 words of 64. Its scale has
-    a dimension, as FSDP wants."""
+    """Return a tiny CLIP of random weights by `clip` or `open_clip`, for images of 32 pixels and 16 words of 64. Its
+    scale has a dimension, as FSDP wants."""
     if name == "clip":  # OpenAI's own, which has no release but its repository's
         image = {"image_resolution": 32, "vision_layers": 2, "vision_width": 64, "vision_patch_size": 8}
         text = {"context_length": 16, "vocab_size": 64, "transformer_width": 64, "transformer_heads": 2}
@@ -32,7 +32,7 @@ def clip_logits(output: Any) -> Any:
 
 
 def contrast(close: Any) -> Any:
-    """The contrastive loss of rows of images and columns of texts, both ways, of which each has its own."""
+    """Return the contrastive loss of rows of images and columns of texts, both ways, of which each has its own."""
     torch = the_torch()
     own = torch.arange(len(close), device=close.device)
     return sum(torch.nn.functional.cross_entropy(at_least_fp32(rows), own) for rows in (close, close.t())) / 2

@@ -20,7 +20,6 @@ from envspec.app.observer import report
 from envspec.app.own_project import build_project, built_sources
 from envspec.app.policy import refuse_target
 from envspec.base.errors import InputError
-from envspec.base.extras import require_extra
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
 from envspec.configuration.settings import load_settings
@@ -43,6 +42,7 @@ from envspec.install.interpreter import fetch_build
 from envspec.lock.formats.sbom import sbom
 from envspec.lock.model import LockedPython, LockedTarget, SoundLock
 from envspec.net.file_store import sha256_of
+from envspec.packages.own_extras import require_extra
 from envspec.review.audit.store import Stored
 from envspec.rules.secret_variables import refuse_secret_variables
 from envspec.spec.model import Spec

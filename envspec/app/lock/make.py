@@ -24,17 +24,15 @@ from envspec.app.policy import Applied, apply
 from envspec.app.unmerged import take_in_command, unmerged_files
 from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import InputError
-from envspec.base.finding import WRITTEN, Finding, carrying, change, warning
+from envspec.base.finding import Finding, carrying, change, warning
 from envspec.base.places import cache_dir, home_of
 from envspec.base.plain_files import read_plain
 from envspec.export.image_findings import image_findings
-from envspec.lock.freshness import rendered_reasons
 from envspec.lock.inputs import spec_case
 from envspec.lock.judge import UnsoundLock, sound
 from envspec.lock.model import Lock
 from envspec.lock.pinned import warnings_of
 from envspec.lock.signing.model import SUFFIX
-from envspec.lock.store import rendered_files
 from envspec.packages.requirement import canonical_name
 from envspec.spec.model import Spec
 
@@ -150,7 +148,7 @@ def _bring_in_line(spec: Spec, folder: LockFolder, lock: Lock) -> list[Finding]:
     if not folder.holds(lock):
         _, written = _write(spec, folder, lock)
         return [*written, change(f"wrote {folder.path} again, as this envspec writes locks: its pins are the same")]
-    if rendered_reasons(rendered_files(lock), folder.read_rendered_files(lock)):
+    if folder.rendered_reasons(lock):
         folder.write(lock)
         return [change(f"rendered the files beside {folder.path} again: they differed from the lock")]
     return []
@@ -249,6 +247,6 @@ def _entry(lock: Path) -> Path | None:
 
 
 def _key(diagnostic: Finding) -> str:
-    """Give the key of a note with a code; what has none is of this command aldiagnostic."""
-    is_note = diagnostic.severity == "info" and diagnostic.code not in ("", WRITTEN)
+    """Give the key of a note with a code; what has none is of this command alone."""
+    is_note = diagnostic.severity == "info" and diagnostic.code
     return hashlib.sha256(f"{diagnostic.code} {diagnostic.text}".encode()).hexdigest() if is_note else ""

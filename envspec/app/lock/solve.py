@@ -15,7 +15,7 @@ from envspec.app.lock.resolvers import resolvers_of
 from envspec.app.observer import interruption_says
 from envspec.app.policy import Applied, apply
 from envspec.base.errors import EnvspecError, OutsideError, parts
-from envspec.base.finding import WRITTEN, Finding, carrying, change, note, warning
+from envspec.base.finding import Finding, carrying, change, note, warning
 from envspec.base.texts import printable
 from envspec.configuration.settings import load_settings
 from envspec.lock.model import Lock
@@ -78,11 +78,11 @@ def _solve_with_sources(
                 *diagnostics,
             ]
         except EnvspecError as refused:
-            allowed, written, needs = _allow_needed(spec, refused, inputs, tried)
+            allowed, notes, changes, needs = _allow_needed(spec, refused, inputs, tried)
         # the other findings come again with the lock, where they still hold
+        written = [*map(note, notes), *map(change, changes)]
         report[:] = written
-        done = "; ".join(diagnostic.text for diagnostic in written if diagnostic.code == WRITTEN)
-        with interruption_says(done):
+        with interruption_says("; ".join(changes)):
             relock_request = replace(relock_request, spec=inputs.bound(allowed))
             solved, more = _solve_with_sources(allowed, relock_request, inputs, {*tried, *needs})
         return solved, [*written, *more]
@@ -90,9 +90,9 @@ def _solve_with_sources(
 
 def _allow_needed(
     spec: Spec, refused: EnvspecError, inputs: Inputs, tried: Collection[NeededByBuild]
-) -> tuple[Spec, list[Finding], list[NeededByBuild]]:
-    """Write the sources that a refusal needs into the spec, and give that with what was written. Raises the refusal
-    again where they aren't all that is needed, or may not be allowed; and Forbidden."""
+) -> tuple[Spec, list[str], list[str], list[NeededByBuild]]:
+    """Write the sources that a refusal needs into the spec; give that, notes, the changes and what builds need. Raises
+    the refusal again where they aren't all that is needed, or may not be allowed; and Forbidden."""
     from envspec.spec.edit import NeededByBuild, allow_source
 
     needed = [part for part in parts(refused) if names_needed(part)]
@@ -103,13 +103,12 @@ def _allow_needed(
     names = tuple(dict.fromkeys(name for part in needed for name in names_needed(part)))
     apply(replace(spec, pip=replace(spec.pip, allow_source=(*spec.pip.allow_source, *names))))
     allow_source(spec.path, names, needs)
-    written: list[Finding] = [note(source.message) for source in (*needed, *builds)]
-    if names:
-        written.append(change(f"wrote allow-source into {spec.path}: {', '.join(names)}"))
+    notes = [source.message for source in (*needed, *builds)]
+    changes = [f"wrote allow-source into {spec.path}: {', '.join(names)}"] if names else []
     for need in needs:
         line = f"{need.package} = {', '.join(need.lines)}"
-        written.append(change(f"wrote build-dependencies into {spec.path}: {line}"))
-    return app_inputs.read_spec(spec.path), written, needs
+        changes.append(f"wrote build-dependencies into {spec.path}: {line}")
+    return app_inputs.read_spec(spec.path), notes, changes, needs
 
 
 def _without_mere_time(old: Lock | None, new: Lock) -> Lock:

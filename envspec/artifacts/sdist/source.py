@@ -39,11 +39,11 @@ from envspec.net.remote_file import DamagedFile
 from envspec.net.simple_page import LivePages
 from envspec.packages.address import parse_address
 from envspec.packages.archive_entries import TarMember, leading_out
-from envspec.packages.metadata import Metadata, licence
-from envspec.packages.requirement import canonical_name
+from envspec.packages.metadata import Metadata, from_fields
 from envspec.resolve.uv.answer import FoundFile
 from envspec.resolve.uv.errors import BUILD_TOOLS, build_failure, machine_error
 from envspec.resolve.uv.program import Processes, Uv
+from envspec.spec.way import avoiding
 
 # The build requirements of sources: wheels of the default index, through an index proxy of its own and its bounds.
 #
@@ -181,9 +181,9 @@ class SourceReader(Struct, frozen=True):
                     f"building the metadata of {file.file} failed: it imports {module}, which the build doesn't have",
                     hint=source.metadata_hint(module, name, version, facts),
                 )
-            raise error.avoiding(name, version) from None
+            raise avoiding(error, name, version) from None
         except (DamagedFile, ToolError) as error:
-            raise error.avoiding(name, version) from None
+            raise avoiding(error, name, version) from None
         return self._keep(key, replace(metadata, size=facts.metadata.size))
 
     def read_git(self, url: str, commit: str, subdirectory: str | None, folder: Path) -> Metadata:
@@ -250,17 +250,12 @@ class SourceReader(Struct, frozen=True):
         start = out.find("{")
         try:
             fields = read_json(out[start:])
+            texts = {
+                key.replace("_", "-"): value if isinstance(value, list) else [value] for key, value in fields.items()
+            }
+            return from_fields({**texts, "classifier": fields.get("classifiers", [])})
         except ValueError:
             raise ToolError(f"the build backend gave no metadata of {source.label}") from None
-        texts = {key.replace("_", "-"): value if isinstance(value, list) else [value] for key, value in fields.items()}
-        return Metadata(
-            name=canonical_name(fields["name"]),
-            version=fields["version"],
-            requires_dist=tuple(fields.get("requires_dist", ())),
-            provides_extra=tuple(fields.get("provides_extra", ())),
-            requires_python=fields.get("requires_python"),
-            licence=licence({**texts, "classifier": fields.get("classifiers", [])}),
-        )
 
     def _build(self, command: Sequence[str], scratch: Path, what: str) -> str:
         """Run Python with what a build may see; gives its output."""

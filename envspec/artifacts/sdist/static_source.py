@@ -56,6 +56,7 @@ from envspec.packages.metadata import Metadata, header_fields, parse_metadata
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.uv.answer import FoundFile
+from envspec.spec.way import avoiding
 
 # The content of a source distribution, read as it streams in: nothing is written to disk, and nothing of it runs.
 
@@ -117,10 +118,13 @@ def read_content(file: FoundFile, stream: Stream) -> Content:
                 continue
             unpacked += size
             if len(names) >= _MEMBERS or unpacked > _UNPACKED:
-                raise IndexFailure(
-                    f"{redact(file.url)} unpacks to more files or bytes than envspec accepts",
-                    hint="tell those who publish it",
-                ).avoiding(*release_of(file))
+                raise avoiding(
+                    IndexFailure(
+                        f"{redact(file.url)} unpacks to more files or bytes than envspec accepts",
+                        hint="tell those who publish it",
+                    ),
+                    *release_of(file),
+                )
             names.append(below)
             speaks = below in ("PKG-INFO", "pyproject.toml") or below.endswith(_REQUIRES_TXT) or is_judged(below)
             may_ask = below.endswith(_OF_SETUPTOOLS) and not asks
@@ -193,9 +197,13 @@ class _Bounded(io.RawIOBase):
             pieces.append(piece)
             left -= len(piece)
         if self._stream.length > _ARCHIVE:
-            raise IndexFailure(
-                f"{redact(self._file.url)} is larger than {_ARCHIVE >> 20} MiB, the limit for a source distribution",
-            ).avoiding(*release_of(self._file))
+            raise avoiding(
+                IndexFailure(
+                    f"{redact(self._file.url)} is larger than {_ARCHIVE >> 20} MiB, "
+                    "the limit for a source distribution",
+                ),
+                *release_of(self._file),
+            )
         return b"".join(pieces)
 
 

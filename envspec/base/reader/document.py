@@ -71,7 +71,7 @@ def kind(value: object) -> str:
 
 
 def key_path(path: Sequence[str | int]) -> str:
-    """Return a path as TOML would write it, with indexes in brackets: `matrix.exclude[0].cuda`."""
+    """Return a path as TOML would write it, with indexes in brackets: `matrix.exclude[0].python`."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -82,7 +82,7 @@ def key_path(path: Sequence[str | int]) -> str:
 
 
 def table_name(path: Sequence[str | int]) -> str:
-    """Return a table as people name it: `[targets.cpu]`, or `matrix.exclude[0]` for one inside an array."""
+    """Return a table as people name it: `[slurm]`, or `matrix.exclude[0]` for one inside an array."""
     return key_path(path) if any(isinstance(part, int) for part in path) else f"[{key_path(path)}]"
 
 

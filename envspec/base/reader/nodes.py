@@ -24,7 +24,7 @@ CONTROL_BUT_LINES = r"\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066
 class Text(Struct, frozen=True, kw_only=True):
     """A string.
 
-    says        what a good value is, for messages ("a CUDA version X.Y")
+    says        what a good value is, for messages ("a version X.Y")
     pattern     a regular expression for the whole string, in the syntax that Python and ECMA 262 share
     but         texts of the pattern that are refused nevertheless
     choices     the only values allowed
@@ -243,8 +243,6 @@ def _docs(record: type[Struct]) -> dict[str, str]:
 
 # Starts with a letter or digit, has no "..", and no dot at its end, so that it's always a safe name of one folder.
 NAME = r"[a-z0-9][a-z0-9_-]*(?:\.[a-z0-9_-]+)*"
-# PEP 508's names.
-PACKAGE = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 # The host has no user part, so no URL with credentials matches; the path is printable ASCII without '?' and '#'.
 _URL_PATH = r'/[!-"$->@-~]*'
 WEB_URL = rf"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{{1,5}})?(?:{_URL_PATH})?"

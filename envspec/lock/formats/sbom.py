@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_URL, uuid5
 
-from envspec.base.extras import require_extra
 from envspec.lock.graph import Graph, Node
 from envspec.lock.inputs import fingerprint
 from envspec.lock.model import Lock, LockedPython, LockedTarget, Pin
 from envspec.lock.slice import slice_digest, slice_of
+from envspec.packages.own_extras import require_extra
 
 if TYPE_CHECKING:
     from cyclonedx.model import HashType, Property

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from envspec.base.finding import Finding
 from envspec.facts.build_labels import label_of, maker_in_name, other_maker
 from envspec.facts.cuda_stack import cuda_major_in, of_both_majors
-from envspec.facts.torch_builds import cuda_of as cuda_of_build, is_own_build, pypi_variant
+from envspec.facts.torch_builds import cuda_of_variant, is_own_build, pypi_variant
 from envspec.facts.wheels import FAMILY
 from envspec.lock.conda_files import channel_of
 from envspec.lock.model import Pin, TargetInputs, WheelVariant
 from envspec.lock.rules.case import LockedCase
-from envspec.lock.variant_build import built_version, cuda_of, is_for_cpu, machine_of, properties_of, versions_of
+from envspec.lock.variant_build import built_version, cuda_of_wheel, is_for_cpu, machine_of, properties_of, versions_of
 from envspec.packages.conda import BuildRecord, foreign_builds
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.variant_choice import of_namespace
@@ -68,7 +68,7 @@ def _torch(case: LockedCase, torch: Pin, built: str | None, cuda: str | None) ->
     name = f"torch {torch.version} from {torch.index}"
     known = pypi_variant(torch.version, case.target.inputs.platform) if torch.index == "pypi" else None
     if built == cuda and known is not None:
-        built = cuda_of_build(known)
+        built = cuda_of_variant(known)
     if built == cuda:
         return
     if cuda and (other := other_maker(torch.version.partition("+")[2])):
@@ -133,7 +133,7 @@ def torch_cuda(torch: Pin, pins: Iterable[Pin]) -> str | None:
     """Return the CUDA version that torch was built for, None for a CPU build: by its variant, its local version or
     the CUDA runtime that it pins."""
     if torch.artifact is not None and torch.artifact.variant is not None:
-        return cuda_of(torch.artifact.variant)
+        return cuda_of_wheel(torch.artifact.variant)
     label = label_of(torch.version)
     if label and label.cuda and "." in label.cuda:
         return label.cuda

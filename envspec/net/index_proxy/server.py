@@ -210,7 +210,7 @@ class _Handler(BaseHTTPRequestHandler):
     metadata: Describe | None
 
     def log_message(self, format: str, *args: object) -> None:
-        """Log nothing: uv's own messages have what matters."""
+        """Log nothing: uv's own messages suffice."""
 
     def do_HEAD(self) -> None:
         self.do_GET()

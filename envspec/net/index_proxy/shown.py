@@ -220,7 +220,7 @@ def _rows(own: VersionFiles, project: str, sources: ShownFiles, variants: Wheels
 
 
 def _order_of_source(row: Row) -> tuple[bool, int]:
-    """Of several forms of one source, the one that is read without seeking comes first."""
+    """Return the rank of a form of a source: a form that is read without seeking comes first."""
     form = next(n for n, suffix in enumerate(SOURCES) if row["filename"].endswith(suffix))
     return bool(row.get("yanked")), form
 
@@ -233,7 +233,7 @@ def _endings(wheels: Iterable[Row]) -> tuple[tuple[str, ...], ...]:
 
 @lru_cache(maxsize=1 << 12)
 def _without_wheel(wheels: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-    """Give the tags of what wheels with these tags leave without one: the platforms that none is for, and the Pythons
+    """Return the tags that wheels with these tags leave out: the platforms that none is for, and the Pythons
     that are newer than all of a platform's."""
     platforms: dict[str | None, list[str]] = {}
     for platform, pattern in _PLATFORMS.items():
@@ -247,7 +247,7 @@ def _without_wheel(wheels: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
 
 
 def _of_refused_pythons(wheels: tuple[tuple[str, ...], ...], requires: str) -> tuple[str, ...]:
-    """Give the tag of the Pythons that are older than a source says it takes, where no wheel is for them."""
+    """Return the tag of the Pythons below a source's lower bound, where no wheel is for them."""
     if any(end == "any" and any(tag.startswith("py3") for tag in python.split(".")) for python, _, end in wheels):
         return ()
     older = _older_pythons(requires)

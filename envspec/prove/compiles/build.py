@@ -65,7 +65,7 @@ class Compilation(Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Return whether the machine code is what was asked for, and runs on the GPU."""
+        """Return whether the machine code is that of the architectures, and runs on the GPU."""
         return self.made == self.requested and sass_runs(
             read_capability(self.made), read_capability(self.gpu), self.release
         )
@@ -132,7 +132,7 @@ def compilers(name: CompilerName, pin: Pin, members: Iterable[str]) -> tuple[Com
 def architectures_for(
     compiler: Compiler, all_of_kind: Sequence[Compiler], architectures: Iterable[str]
 ) -> dict[str, str]:
-    """Say which of a target's architectures a compiler is asked for, and by which name: triton takes the one for
+    """List the architectures of a target for a compiler, by the compiler's names: triton takes the one for
     Blackwell from 10.0 on, where there is one, and asks for the architecture's own features from 9.0 on."""
     names: dict[str, str] = {}
     own = any(_is_blackwell(peer) for peer in all_of_kind)
@@ -217,7 +217,7 @@ def _compile_each(
 def _run(
     compiler: Compiler, files: Sequence[Path], architectures: Mapping[str, str], folder: Path
 ) -> tuple[str | None, dict[str, str]]:
-    """Give the compiler's release and its errors by architecture; under "" what holds for all of them."""
+    """Return the compiler's release and its errors by architecture; under "" the error of all of them."""
     request = {
         "compiler": compiler.name,
         "files": [str(path) for path in files],

@@ -48,7 +48,7 @@ PTX = """.version 6.4
 
 
 def ptx_for(architecture: str) -> str:
-    """The kernel in PTX that is no newer than the GPU: compilers of CUDA 13 have left 7.0 behind."""
+    """Return the kernel in PTX that is no newer than the GPU: compilers of CUDA 13 have left 7.0 behind."""
     return PTX % ("sm_75" if int(re.sub("[^0-9]", "", architecture)) >= 75 else "sm_70")
 
 
@@ -69,7 +69,7 @@ def ptxas(files: list[str], architectures: list[str], folder: str) -> Made:
 
 
 def text_of(size_of: Any, read: Any, *handle: Any) -> bytes:
-    """A text that the library gives in two steps: how long it is, and itself."""
+    """Return a text that the library gives in two steps: its length, then the text."""
     size = ctypes.c_size_t()
     if size_of(*handle, ctypes.byref(size)) or not size.value:
         return b""

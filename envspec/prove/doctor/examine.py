@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from envspec.base.finding import Finding
-from envspec.base.texts import byte_size, memory_size, plural
+from envspec.base.texts import byte_size, few, memory_size, plural
 from envspec.facts import torch_builds
 from envspec.packages.version_numbers import minor_of, numbers
 from envspec.prove.doctor import nvidia
@@ -151,8 +151,8 @@ def leaks(machine: Machine) -> Result:
     for site in pythons.user_sites:
         if pythons.no_user_site:
             break
-        shown = ", ".join(site.packages[:5]) + (f" and {len(site.packages) - 5} more" if len(site.packages) > 5 else "")
-        message = f"{site.path} holds {shown}: every Python {site.python} without its own copy imports them"
+        listed = few(site.packages, 5)
+        message = f"{site.path} holds {listed}: every Python {site.python} without its own copy imports them"
         remedy = f"export PYTHONNOUSERSITE=1 (envspec's images do), or remove {site.path}"
         findings.append(Finding("warning", "user-site", message, remedy=remedy))
     if pythons.path:

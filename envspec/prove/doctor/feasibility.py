@@ -92,7 +92,7 @@ def on_hardware(target: Target, hardware: Hardware) -> Target:
 
 
 def overall(spec: Spec, hardware: Hardware) -> tuple[Finding, ...]:
-    """Find what concerns the spec as a whole on this hardware."""
+    """Find the obstacles to the whole spec on this hardware."""
     findings = (_no_gpu(spec, hardware), _no_python(spec, hardware))
     return tuple(finding for finding in findings if finding is not None)
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from envspec.base.errors import InputError
-from envspec.base.extras import how_to_get
 from envspec.facts.compute_capability import capability_of, covers
 from envspec.lock.model import LockedTarget
+from envspec.packages.own_extras import how_to_get
 from envspec.packages.requirement import canonical_name
 from envspec.packages.version_numbers import numbers_in
 from envspec.spec.model import Spec
@@ -63,14 +63,14 @@ def locked_frameworks(target: LockedTarget) -> tuple[str, ...]:
 
 
 def without_framework(target: LockedTarget) -> str | None:
-    """Say why the smoke check proves nothing of a target; None where it locks a framework that has checks."""
+    """Return the reason why the smoke check proves nothing of a target; None where it locks a framework with checks."""
     if locked_frameworks(target):
         return None
     return f"the target locks none of {', '.join(FRAMEWORKS)}: nothing of it is checked"
 
 
 def misfit(spec: Spec, target: LockedTarget, machine: LocalMachine) -> str | None:
-    """Say why `machine` can't run a target of `spec`'s lock; None when it can."""
+    """Return the reason why `machine` can't run a target of `spec`'s lock; None when it can."""
     inputs = target.inputs
     if inputs.platform != machine.platform:
         return f"the target is for {inputs.platform}, this machine is {machine.platform}"
@@ -98,7 +98,7 @@ def reason_to_skip(
 
 
 def _unfit(target: LockedTarget, machine: LocalMachine) -> str | None:
-    """Say why the environment can't be made on this machine itself."""
+    """Return the reason why this machine itself can't make the environment."""
     inputs = target.inputs
     glibc = inputs.glibc if inputs.platform.startswith("linux-") else None
     if glibc and numbers_in(machine.glibc or "0") < numbers_in(glibc):
@@ -111,7 +111,7 @@ def _unfit(target: LockedTarget, machine: LocalMachine) -> str | None:
 
 
 def _without(target: LockedTarget, machine: LocalMachine) -> str | None:
-    """Say why this machine's GPUs can't run a CUDA target."""
+    """Return the reason why this machine's GPUs can't run a CUDA target."""
     if target.inputs.cuda is None:
         return None
     if not machine.capabilities:

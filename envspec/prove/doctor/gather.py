@@ -216,7 +216,7 @@ def gather(env: Mapping[str, str] | None = None) -> Machine:
 
 
 def gather_hardware(env: Mapping[str, str] | None = None) -> Machine:
-    """Read only what a spec is judged by: platform, glibc, Python and NVIDIA's side. Starts no program."""
+    """Read only the facts for a spec: platform, glibc, Python and NVIDIA's side. Starts no program."""
     env = os.environ if env is None else env
     return Machine(platform=_platform(), glibc=_glibc(), pythons=_pythons(env), nvidia=_nvidia(env))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envspec.base.finding import Finding
-from envspec.base.texts import memory_size, plural
+from envspec.base.texts import few, memory_size, plural
 from envspec.facts import gpus, toolkits
 from envspec.facts.compute_capability import sm_of
 from envspec.packages.version_numbers import numbers
@@ -156,24 +156,19 @@ def libraries(machine: Machine) -> Result:
         stubs = [path for path in paths if "/stubs/" in path]
         shadowing = [path for path in paths if path not in stubs]
         if stubs:
-            message = f"{via} leads to stub libraries, which are only for linking: {_first_paths(stubs)}"
+            message = f"{via} leads to stub libraries, which are only for linking: {few(stubs, 3)}"
             remedy = f"remove the `stubs` folder from {via}: with a stub, programs find no GPU"
             findings.append(Finding("error", "cuda-stub", message, remedy=remedy))
         if shadowing:
-            message = f"{via} puts CUDA libraries before the wheels' own: {_first_paths(shadowing)}"
+            message = f"{via} puts CUDA libraries before the wheels' own: {few(shadowing, 3)}"
             remedy = (
                 f"unset {via} before running the environment, or unload the module that sets it (module unload cuda)"
             )
             findings.append(Finding("warning", "cuda-shadowed", message, remedy=remedy))
     if last:
-        shown = _first_paths([library.path for library in last])
+        shown = few([library.path for library in last], 3)
         message = f"the system has CUDA libraries too ({shown}); those of the wheels come first"
         findings.append(Finding("info", "cuda-in-system", message))
     if findings:
         return Result("CUDA libraries", "ok", f"{len(machine.libraries)} outside of environments", tuple(findings))
     return Result("CUDA libraries", "ok", "none outside of environments: programs load those of the wheels")
-
-
-def _first_paths(paths: list[str]) -> str:
-    more = len(paths) - 3
-    return ", ".join(paths[:3]) + (f" and {more} more" if more > 0 else "")

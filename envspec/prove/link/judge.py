@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from envspec.base.finding import Finding, Severity
+from envspec.base.texts import few
 from envspec.binaries.elf import DynamicFacts
 from envspec.facts.build_labels import label_of
 from envspec.packages.names import requirement_name
@@ -32,7 +33,7 @@ from envspec.prove.link.system import System, cuda_major_of, debian_package, is_
 
 
 def _remedy_of_library(package: LinkedPackage, name: str, system: System) -> str:
-    """Say what would bring a library that nothing brings."""
+    """Return the remedy for a library that nothing brings."""
     major = cuda_major_of(name)
     if is_rocms(name):
         other = f"its build for CUDA {system.cuda}" if system.cuda else "a CPU build of it"
@@ -50,7 +51,7 @@ def _remedy_of_library(package: LinkedPackage, name: str, system: System) -> str
 
 
 def explain_unused_libraries(libraries: Sequence[str]) -> str:
-    """Say what would bring libraries that only files need which importing doesn't load."""
+    """Return the remedy for libraries that only files need which importing doesn't load."""
     packages = sorted({f'"{debian}"' for library in libraries if (debian := debian_package(library))})
     apt = f", in images [image] apt = [{', '.join(packages)}]" if packages else ""
     return f"nothing to do, unless the program uses these files: then add what brings the libraries{apt}"
@@ -59,7 +60,7 @@ def explain_unused_libraries(libraries: Sequence[str]) -> str:
 def _remedy_of_version(
     package: LinkedPackage, name: str, versions: Sequence[str], provider: LinkedPackage | None, system: System
 ) -> str:
-    """Say what would have the symbol versions that a library lacks."""
+    """Return the remedy for symbol versions that a library lacks."""
     if provider is not None:
         return (
             f"choose a release of {provider.name} with {versions[-1]}, or one of {package.name} that was built against "
@@ -75,7 +76,7 @@ def _remedy_of_version(
 
 
 def _remedy_of_symbol(package: LinkedPackage, kind: str, packages: Mapping[str, LinkedPackage]) -> str:
-    """Say which builds have the symbols that nothing exports."""
+    """Name the builds with the symbols that nothing exports."""
     if kind == "cuda":
         return (
             f"lock CUDA libraries as new as those that {package.name} {package.version} was built against, or an older "
@@ -131,7 +132,7 @@ class Libraries:
         self._scopes: dict[LoadedFile, tuple[LoadedFile, ...]] = {}
 
     def providers(self, library: LoadedFile, name: str) -> Sequence[LoadedFile]:
-        """Give the files that can be what a library needs by a name.
+        """Return the files that can be the library of a name for another library.
 
         Where its own search path has one, that is it. Elsewhere all of that name count: what is loaded already (torch's
         libraries, by `import torch`) is found by its name alone.
@@ -145,7 +146,7 @@ class Libraries:
         return self._by_name.get(name, ())
 
     def scope(self, library: LoadedFile) -> tuple[LoadedFile, ...]:
-        """Give what is loaded with a library: itself, what it needs, what that needs."""
+        """Return the files that are loaded with a library: itself, and its dependencies at any depth."""
         known = self._scopes.get(library)
         if known is None:
             loaded, left = {library: None}, [library]
@@ -162,7 +163,7 @@ class Libraries:
         return (file for file in self._alike[_without_numbers(library)] if file is not library)
 
     def imported_files(self) -> frozenset[LoadedFile]:
-        """Give what Python loads: extension modules, what registers operators with torch, and all they need."""
+        """Return the files that Python loads: extension modules, operators for torch, and all their dependencies."""
         torch = any(file.package.name == "torch" for file in self.all)
         return frozenset(file for library in self.all if _is_imported(library, torch) for file in self.scope(library))
 
@@ -227,7 +228,7 @@ class _Judge:
         self._packages = {package.name: package for package in packages}
 
     def findings(self) -> Iterator[Finding]:
-        """Put together what the files of a package lack of one library, or of one family of symbols."""
+        """Merge the findings about the files of a package that lack the same library, or the same family of symbols."""
         together: defaultdict[tuple[str, str, str, Severity], list[_Missing]] = defaultdict(list)
         self._lacking = {library: tuple(self._libraries(library)) for library in self._files.all}
         for library in self._files.all:
@@ -303,7 +304,7 @@ class _Judge:
                 yield _Missing(library, "symbol-elsewhere", kind, symbol)
 
     def _companions(self, library: LoadedFile) -> Iterator[LoadedFile]:
-        """Give what those bring along that need this library: its symbols are looked up there too."""
+        """Return the dependencies of the files that need this library: its symbols are looked up there too."""
         return (file for other in self._files.loaders_of(library) for file in self._files.scope(other))
 
     def _finding(
@@ -325,10 +326,10 @@ class _Judge:
     def _words(
         self, package: LinkedPackage, code: str, by: str, paths: Sequence[str], names: Sequence[str]
     ) -> tuple[str, str]:
-        files = f"{_some(paths)} {'needs' if len(paths) == 1 else 'need'}"
+        files = f"{few(paths, _NAMED)} {'needs' if len(paths) == 1 else 'need'}"
         if code == "library-missing":
             where = f"the target's wheels, {self._system.base} and {'the driver' if self._system.driver else 'Python'}"
-            return f"{files} {_some(names)}, which {where} don't have", by or explain_unused_libraries(names)
+            return f"{files} {few(names, _NAMED)}, which {where} don't have", by or explain_unused_libraries(names)
         if code == "version-missing":
             provider = self._provider_of(by)
             has = (
@@ -336,9 +337,9 @@ class _Judge:
                 if provider
                 else f"{self._of_system(by)} doesn't have"
             )
-            needs = f"{files} {_some(names)} of {by}, which {has}{' it' if provider else ''}"
+            needs = f"{files} {few(names, _NAMED)} of {by}, which {has}{' it' if provider else ''}"
             return needs, _remedy_of_version(package, by, names, provider, self._system)
-        shown = _some([_symbol(name) for name in names])
+        shown = few([_symbol(name) for name in names], _NAMED)
         if code == "symbol-elsewhere":
             message = f"{files} {shown} and no library that has it: loading fails unless one was loaded for all before"
             return message, f"import {package.name} once to see; if it fails, report it to {package.name}'s authors"
@@ -390,7 +391,7 @@ def _unread(packages: Iterable[LinkedPackage]) -> Iterator[Finding]:
     for package in packages:
         if package.facts.unread:
             paths = tuple(path for path, _ in package.facts.unread)
-            message = f"{_some(paths)} can't be read as the loader reads it: {package.facts.unread[0][1]}"
+            message = f"{few(paths, _NAMED)} can't be read as the loader reads it: {package.facts.unread[0][1]}"
             remedy = f"report it to {package.name}'s authors"
             yield _finding_of(package, "warning", "elf-unreadable", message, remedy, paths, ())
 
@@ -416,8 +417,3 @@ def _imports(packages: Iterable[LinkedPackage], system: System, locked: Collecti
 def _symbol(name: str) -> str:
     plain = plain_name(name)
     return name if plain == name else f"{plain} ({name})"
-
-
-def _some(texts: Sequence[str]) -> str:
-    more = len(texts) - _NAMED
-    return ", ".join(texts[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -36,7 +36,7 @@ _SPECIAL = {"TV": "vtable of ", "TT": "VTT of ", "TI": "type of ", "TS": "type n
 
 
 def concerns(name: bytes) -> bool:
-    """Return whether a symbol is of a family, which is what facts keep."""
+    """Return whether a symbol is of a family: facts keep no others."""
     return _FAMILIES.match(name) is not None
 
 
@@ -95,7 +95,7 @@ def plain_name(symbol: str) -> str:
 
 
 def overload_prefix(symbol: str) -> str | None:
-    """Give the part of a mangled function's name that its overloads share; None for what isn't a plain function."""
+    """Return the part of a mangled function's name that its overloads share; None for any other symbol."""
     prefix = _PREFIX.match(symbol)
     if prefix is None or prefix[1]:
         return None
@@ -104,7 +104,7 @@ def overload_prefix(symbol: str) -> str | None:
 
 
 def _identifiers(symbol: str, at: int) -> tuple[list[str], str]:
-    """Read a nested name's identifiers, each behind its length, and what follows them."""
+    """Read a nested name's identifiers, each behind its length, and the rest of the name."""
     parts = []
     while number := _LENGTH.match(symbol, at):
         at = number.end() + int(number[0])

@@ -24,7 +24,7 @@ MACHINES = {"linux-64": X86_64, "linux-aarch64": AARCH64}
 
 
 def read_wheel(path: Path, machine: int) -> WheelFacts:
-    """Read the facts of a wheel: of its ELF files, and of what its Python modules import. Raises UnreadableWheel,
+    """Read the facts of a wheel: of its ELF files, and the imports of its Python modules. Raises UnreadableWheel,
     OSError."""
     files, unread, tops = [], [], set()
     with path.open("rb") as file, open_wheel(file) as wheel:
@@ -66,7 +66,7 @@ def read_libraries(folder: Path, machine: int, *, deep: bool) -> Iterator[ElfFil
 
 
 def read_library(stream: IO[bytes], size: int, *, machine: int, folder: Path) -> bytes:
-    """Give the facts of a library in a stream, `size` bytes long there, encoded; nothing for what can't be read as one.
+    """Return the facts of a library in a stream, `size` bytes long there, encoded; empty for an unreadable one.
     It lies in `folder` meanwhile. Raises OSError."""
     with TemporaryFile(dir=folder) as file:
         while size > 0 and (piece := stream.read(min(size, _PIECE))):
@@ -120,7 +120,7 @@ def shipped_facts(sha256: str, machine: int) -> WheelFacts | None:
 
 
 def pack(facts: Mapping[tuple[str, int], WheelFacts], path: Path) -> None:
-    """Write what envspec ships, by sha256 and machine: equal facts, equal bytes. Raises OSError."""
+    """Write the facts that envspec ships, by sha256 and machine: equal facts, equal bytes. Raises OSError."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
         for (sha256, machine), wheel in sorted(facts.items()):
             archive.writestr(zipfile.ZipInfo(_entry(sha256, machine)), encode(wheel), zipfile.ZIP_LZMA)

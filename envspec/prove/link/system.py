@@ -8,7 +8,7 @@ for Debian's packages `dpkg -S` on Debian 12, and 13's lists of files.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -202,20 +202,16 @@ def cuda_major_of(library: str) -> str | None:
     return match[1] if match else None
 
 
-def is_known_base(image: str, of: Collection[str] = ("debian", "ubuntu", "python")) -> bool:
-    """Return whether an image is one whose libraries are known: its distribution's own, without more."""
-    return image.removeprefix("docker.io/").removeprefix("library/").partition(":")[0] in of
-
-
 # A target of a lock as link judges it: which of its files are read, and what is below its wheels.
 
 
+_KNOWN_BASES = ("debian", "ubuntu", "python")
 _LEAST_GLIBC = "2.17"
 """The glibc of a target whose lock has none: the oldest that manylinux wheels admit."""
 
 
 def system_of(target: LockedTarget, base: str, packages: Iterable[str]) -> System:
-    """Give what a target's wheels stand on. `base` is the image's name, `packages` what recipes add to it."""
+    """Return the system below a target's wheels. `base` is the image's name; recipes add `packages` to it."""
     inputs = target.inputs
     glibc = numbers_in(inputs.glibc or _LEAST_GLIBC)
     conda = [pin for pin in target.pins if pin.kind == "conda"]
@@ -228,7 +224,8 @@ def system_of(target: LockedTarget, base: str, packages: Iterable[str]) -> Syste
         cuda=inputs.cuda,
         base=base,
         packages=frozenset(packages),
-        known=is_known_base(base),
+        # a distribution's own image, without more
+        known=base.removeprefix("docker.io/").removeprefix("library/").partition(":")[0] in _KNOWN_BASES,
         conda=bool(conda),
     )
 
@@ -239,7 +236,7 @@ def is_read(pin: Pin) -> bool:
 
 
 def torch_abi(facts: WheelFacts) -> str | None:
-    """Say which of torch's interfaces a wheel uses: "stable", which every later torch has, or "unstable"; None for one
-    that uses neither."""
+    """Return the interface of torch that a wheel uses: "stable", as every later torch has it, or "unstable". None for a
+    wheel that uses neither."""
     used = {family(symbol) for file in facts.files for symbol in file.facts.undefined}
     return "unstable" if "torch" in used else "stable" if "stable" in used else None

@@ -72,7 +72,7 @@ class Standing(Struct, frozen=True):
 
     @property
     def lacks(self) -> str | None:
-        """What the lowest rung without a record needs: a machine that reaches the target's indexes ("index"), one of
+        """The need of the lowest rung without a record: a machine that reaches the target's indexes ("index"), one of
         its platform ("host"), or its GPU. None where each rung has one."""
         rung = next((rung for rung, is_proved in self.rungs if not is_proved), None)
         if rung in (None, "verified", "linked"):
@@ -104,7 +104,7 @@ class Standing(Struct, frozen=True):
 
 
 def standings(lock: Lock, targets: Iterable[LockedTarget], records: Iterable[Proof]) -> tuple[Standing, ...]:
-    """Say how far each of these targets is proved. The lock must have been judged: that is the first rung."""
+    """Return the proved rung of each of these targets. The lock must have been judged: that is the first rung."""
     known = tuple(record for record in records if record.spec == lock.name)
     return tuple(_standing(lock, target, known) for target in targets)
 
@@ -183,7 +183,7 @@ def _read_record(document: dict[str, Any], name: str, place: Place) -> Proof:
 
 
 def of_report(report: SmokeReport, name: str) -> Proof:
-    """Say what a report of the smoke check proves, or why it proves nothing."""
+    """Return the proof in a report of the smoke check, or the reason why it proves nothing."""
     reason = refusal(report)
     rungs = frozenset() if reason else frozenset(_rungs(report))
     python = report.machine.python
@@ -191,7 +191,7 @@ def of_report(report: SmokeReport, name: str) -> Proof:
 
 
 def refusal(report: SmokeReport) -> str | None:
-    """Say why a report proves nothing of its lock; None where it may."""
+    """Return the reason why a report proves nothing of its lock; None where it may."""
     if is_pretended(report):
         return "its GPU is pretended"
     if report.evidence != "lock":

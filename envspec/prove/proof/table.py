@@ -67,7 +67,7 @@ def _cell(text: str) -> str:
 
 
 def hardware(report: SmokeReport) -> str:
-    """Say what a report's run had: its GPUs and driver, or the CPU."""
+    """Return the hardware of a report's run: its GPUs and driver, or the CPU."""
     if report.device != "cuda":
         return f"{report.machine.cpus} CPU cores, no GPU"
     names = [gpu.name for gpu in report.machine.gpus]

@@ -18,7 +18,6 @@ from envspec.artifacts.conda_channels import (
     logins_file,
 )
 from envspec.base.errors import InputError, StorageError
-from envspec.base.extras import require_extra
 from envspec.base.progress import Progress
 from envspec.base.redact import without_credentials
 from envspec.base.threads import run_async
@@ -26,6 +25,7 @@ from envspec.configuration.settings import Settings, load_settings
 from envspec.lock.model import Pin
 from envspec.net.connections import patience_of
 from envspec.net.limits import LIMITS
+from envspec.packages.own_extras import require_extra
 from envspec.resolve.conda.request import build_of, pins_of_records
 from envspec.resolve.conda.solve import CondaResolver
 from envspec.spec.model import Spec

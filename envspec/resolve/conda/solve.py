@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from envspec.artifacts.conda_archives import CondaArchives, is_panic
 from envspec.artifacts.conda_channels import ChannelAddress
-from envspec.base.errors import EnvspecError, IndexFailure, ToolError, Unsatisfiable, Way, WrongBuild
+from envspec.base.errors import EnvspecError, IndexFailure, Infeasible, ToolError
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.progress import Progress
 from envspec.base.redact import redact, without_credentials
@@ -24,6 +24,7 @@ from envspec.base.threads import run_async
 from envspec.lock.model import Pin
 from envspec.net.limits import LIMITS
 from envspec.packages.conda import BuildRecord, foreign_builds, place_of
+from envspec.packages.conflict import Unsatisfiable
 from envspec.packages.names import conda_name
 from envspec.packages.version_numbers import numbers_in
 from envspec.resolve.conda.request import (
@@ -36,6 +37,7 @@ from envspec.resolve.conda.request import (
 )
 from envspec.resolve.pip.request import Preferences
 from envspec.spec.newer import moment_of
+from envspec.spec.way import Way
 
 if TYPE_CHECKING:
     from rattler import Channel, Gateway, GenericVirtualPackage, MatchSpec, RepoDataRecord
@@ -342,7 +344,7 @@ class CondaResolver(Struct, frozen=True):
         `keep` has, by target, the packages of the old lock that stay if they still fit: name → version and
         build ("2.7.1 cuda126_mkl_py312_h30b5a27_300").
 
-        Raises Unsatisfiable, WrongBuild, IndexFailure or ToolError, each naming the targets.
+        Raises Unsatisfiable, Infeasible, IndexFailure or ToolError, each naming the targets.
         """
         groups = group_conda(requests)
         old = {request: next((keep[n] for n in names if n in keep), Preferences()) for request, names in groups.items()}
@@ -440,7 +442,7 @@ class _Solve(Struct, frozen=True):
         foreign = foreign_builds(builds, request.cuda) if request.cuda else []
         if foreign:
             listed = "; ".join(f"{build} is for CUDA {build.cuda}" for build in foreign)
-            raise WrongBuild(f"{self.label}: the target is for CUDA {request.cuda}, but {listed}")
+            raise Infeasible(f"{self.label}: the target is for CUDA {request.cuda}, but {listed}")
         self.passed_over[:] = went_back(refused, builds, request.cuda)
         return solution
 
@@ -527,10 +529,10 @@ class _Solve(Struct, frozen=True):
 
     async def _wrong_build(
         self, wrong: Sequence[BuildRecord], siblings: Sequence[BuildRecord], conflict: Unsatisfiable
-    ) -> WrongBuild:
+    ) -> Infeasible:
         cuda = self.request.cuda
         if cuda is None:
-            return WrongBuild(
+            return Infeasible(
                 f"{self.label}: {'; '.join(f'{build} is a CUDA build' for build in wrong)}, and this is a CPU target",
                 hint=conflict.message.partition(": ")[2],
             )
@@ -539,7 +541,7 @@ class _Solve(Struct, frozen=True):
         existing = await self._existing(names, siblings)
         reason = conflict.message.partition(": ")[2]
         cpu = "; ".join(f"{build} is the CPU build" for build in wrong if build.name in names)
-        error = WrongBuild(
+        error = Infeasible(
             f"{self.label}: {cpu}, the target is for CUDA {cuda}, and no CUDA build fits: {reason}",
             hint=existing or f"the channels have no CUDA build of {names[0]} for Python {self.request.python}",
         )

@@ -16,17 +16,7 @@ from msgspec.structs import replace
 from envspec.artifacts.metadata import MetadataReader, release_of
 from envspec.artifacts.sdist.source import SourceReader
 from envspec.artifacts.sdist.static_source import StaticReader
-from envspec.base.conflict import Conflict
-from envspec.base.errors import (
-    AnswerNo,
-    EnvspecError,
-    IndexFailure,
-    Infeasible,
-    OutsideError,
-    Unsatisfiable,
-    Way,
-    about,
-)
+from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, Infeasible, OutsideError, about
 from envspec.base.finding import Finding
 from envspec.base.progress import Counting
 from envspec.base.redact import redact
@@ -38,6 +28,7 @@ from envspec.net.index_proxy.releases import Release, version_of
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.net.remote_file import DamagedFile, FileHashes
 from envspec.net.simple_page import NO_DATE
+from envspec.packages.conflict import Conflict, Unsatisfiable
 from envspec.packages.edges import Markers
 from envspec.packages.metadata import Metadata, metadata_of, metadata_text, of_variant
 from envspec.packages.python_range import range_between
@@ -51,6 +42,7 @@ from envspec.resolve.pip.reading import Reading
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.sources_needed import NeededSource, SourcesNeeded, needed_source
 from envspec.resolve.uv.answer import Found, FoundFile
+from envspec.spec.way import Way, avoiding
 
 # METADATA for the index proxy: of wheels, of sources that may be built, and of those that may not.
 #
@@ -81,10 +73,13 @@ class Describer(Struct):
             with self.counting.step(f"hashing {file.file}"):
                 file = with_hash(file, self.hashes)
         if address.fault is not None:
-            raise IndexFailure(
-                f"{redact(address.url)} is a variant's wheel, and nothing is known of its variant: {address.fault}",
-                hint="report this to whoever runs the index",
-            ).avoiding(*release_of(file))
+            raise avoiding(
+                IndexFailure(
+                    f"{redact(address.url)} is a variant's wheel, and nothing is known of its variant: {address.fault}",
+                    hint="report this to whoever runs the index",
+                ),
+                *release_of(file),
+            )
         if address.kind in (WHEEL, VARIANT):
             try:
                 known = self.wheels.recall(file) or self._of_wheel(file, address.sidecar)
@@ -266,7 +261,7 @@ def refuse_two_answers(
             f"{', '.join(groups[request])}: {who} {line}, which is so for some Python {request.python} and not for "
             "others, and the machine brings its own",
             hint="let the lock name the build: leave out [image] python" if named else None,
-        ).with_packages(*filter(None, [name]))
+        ).with_subjects(*filter(None, [name]))
         error.key = "env.python"
         error.ways = tuple(Way(python=request.python, python_range=range_between(*pair)) for pair in reversed(ranges))
         raise error
@@ -377,7 +372,7 @@ def prefix(error: EnvspecError, label: str) -> EnvspecError:
     """Prefix an error of one file or page with the targets that need it."""
     if error.message.startswith(label):
         return error
-    more = type(error)(f"{label}: {error.message}", hint=error.hint).with_packages(*error.about)
+    more = type(error)(f"{label}: {error.message}", hint=error.hint).with_subjects(*error.about)
     more.place, more.ways = error.place, error.ways
     return more
 

@@ -29,12 +29,13 @@ from envspec.artifacts.sdist.source import (
 )
 from envspec.artifacts.sdist.static_source import FolderFacts, SourceFacts
 from envspec.artifacts.sdist.unpacked_source import UnpackedSource, missing_module
-from envspec.base.errors import InternalError, OutsideError, SpecError, Unsatisfiable, about
+from envspec.base.errors import InternalError, OutsideError, SpecError, about
 from envspec.base.finding import Finding
 from envspec.base.progress import Counting
 from envspec.facts import wheels
 from envspec.facts.cuda_stack import TORCH as TORCHES, stack_of
 from envspec.lock.model import BuildPin, Pin
+from envspec.packages.conflict import Unsatisfiable
 from envspec.packages.metadata import Metadata
 from envspec.packages.names import normalise_requirement, requirement_name
 from envspec.packages.requirement import parse_requirement
@@ -46,6 +47,7 @@ from envspec.resolve.pip.pins import file_to_install
 from envspec.resolve.pip.request import Request, with_constraints
 from envspec.resolve.pip.solve import PipResolver
 from envspec.resolve.uv.errors import build_failure
+from envspec.spec.way import avoiding
 
 
 class BuildWanted(Struct, frozen=True):
@@ -273,10 +275,14 @@ class _Builds(Struct):
         for package in sorted(in_own_addresses(packages, proxy, {}), key=lambda package: package.name):
             file = file_to_install(package, request)
             if file is None or not file.file.endswith(".whl") or file.sha256 is None:
-                raise SpecError(
-                    f"{label} requires {package.name} {package.version}, which has no wheel that fits: builds build "
-                    "nothing themselves",
-                ).avoiding(build.pin.name, build.pin.version)
+                raise avoiding(
+                    SpecError(
+                        f"{label} requires {package.name} {package.version}, which has no wheel that fits: "
+                        "builds build nothing themselves",
+                    ),
+                    build.pin.name,
+                    build.pin.version,
+                )
             yield BuildPin(package.name, str(package.version), file.file, file.sha256, file.size)
 
 

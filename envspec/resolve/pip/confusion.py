@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from envspec.base.errors import AnswerNo, EnvspecError, Way
+from envspec.base.errors import AnswerNo, EnvspecError
 from envspec.base.threads import Pool
 from envspec.packages.edges import shortest_paths
 from envspec.packages.names import PUBLIC
 from envspec.resolve.pip.answer import Resolution
 from envspec.resolve.pip.request import Request
+from envspec.spec.way import Way
 
 _WORKERS = 8
 _PYTORCH = re.compile(r".*/whl(?:/nightly|/test)?/(?:cpu|cu\d+|rocm[\d.]+|xpu)[\w.-]*/?")

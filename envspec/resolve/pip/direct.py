@@ -121,13 +121,13 @@ class DirectReader(Struct):
             raise SpecError(
                 f"{redact(str(requirement))} has a {algorithms[0]}, and a lock holds sha256 alone",
                 hint="give #sha256=<digest>, or leave the hash out",
-            ).with_packages(name)
+            ).with_subjects(name)
         below = fragment.get("subdirectory", [""])[-1]
         if below and (not _FOLDER.fullmatch(below) or path_fault(below)):
             raise SpecError(
                 f"{redact(str(requirement))} names no folder of an archive: {printable(below)}",
                 hint="give #subdirectory=<folder>, from the archive's top folder, in letters, digits, `.`, `_`, `-`",
-            ).with_packages(name)
+            ).with_subjects(name)
         with self.counting.step(f"reading {redact(url)}"), about(name):
             file = _file_name(url, name, allowed)
             try:
@@ -211,7 +211,7 @@ def _refuse_strange_url(requirement: Requirement, asker: str, named: Sequence[Ad
     raise SpecError(
         f"{asker} requires {redact(str(requirement))}, and only the spec may name a URL",
         hint=f'if you trust it, add to [pip] dependencies: "{requirement.name} @ {redact(url)}"',
-    ).with_packages(canonical_name(requirement.name))
+    ).with_subjects(canonical_name(requirement.name))
 
 
 def _refuse_other_package(metadata: Metadata, name: str, file: FoundFile) -> str:

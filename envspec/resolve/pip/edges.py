@@ -68,7 +68,7 @@ def _follow(
                 texts = edges_of(grown[name].lines(added), added, markers, overrides)[1]
         except IndexFailure as failure:
             failure.message = failure.message.replace("a package", f"{name} {packages[name].version}", 1)
-            raise failure.with_packages(name) from None
+            raise failure.with_subjects(name) from None
         return heads(texts)
 
     own = (text for line in request.requirements for text in _lines_that_hold(line, frozenset(), markers, overrides))

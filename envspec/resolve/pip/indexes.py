@@ -9,13 +9,13 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from envspec.base.conflict import Conflict
-from envspec.base.errors import IndexFailure, Way
+from envspec.base.errors import IndexFailure
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.pages import Pages, Upstream
 from envspec.net.index_proxy.releases import Release
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.net.index_proxy.shown import has_variants
+from envspec.packages.conflict import Conflict
 from envspec.packages.names import requirement_name
 from envspec.packages.tags import ReleaseFile, choose_file
 from envspec.resolve.pip.compile import UvIndex
@@ -23,6 +23,7 @@ from envspec.resolve.pip.confusion import is_pytorch
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
 from envspec.resolve.uv.answer import FoundFile
+from envspec.spec.way import Way
 
 _PYTORCH = frozenset((*FAMILY, "triton"))
 """What may come from PyTorch's index."""

@@ -12,8 +12,9 @@ from functools import cached_property, partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, InternalError, Unsatisfiable
+from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, InternalError
 from envspec.net.remote_file import FileHashes
+from envspec.packages.conflict import Unsatisfiable
 from envspec.resolve.pip.answer import Resolution, answer_of, drop_unreachable, with_hashes
 from envspec.resolve.pip.leads import Leading
 from envspec.resolve.pip.newest import Releases
@@ -146,7 +147,7 @@ def _settle(initial: Problem, ask: Ask, reviews: Reviews, lead: Callable[[Answer
         except AnswerNo as refusal:
             if leading is None:
                 return Unsettled(problem, refusal)
-            leading = leading.without(frozenset(refusal.packages))
+            leading = leading.without(frozenset(refusal.subjects))
         else:
             if not any(bound.form == "source" for bound in new_bounds):
                 first = first or answer

@@ -13,10 +13,9 @@ from msgspec.structs import replace
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from envspec.base.conflict import Conflict
-from envspec.base.errors import Way
 from envspec.facts.frameworks import LEADING
 from envspec.net.index_proxy.releases import Release, version_of
+from envspec.packages.conflict import Conflict
 from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
@@ -26,6 +25,7 @@ from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found
 from envspec.resolve.uv.conflict import range_of
 from envspec.spec.newer import moment_of
+from envspec.spec.way import Way
 
 _MANYLINUX = re.compile(r"manylinux_2_(\d{1,4})_")
 _OF_PYTHON = re.compile(r"-cp3(\d{1,2})-")

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from packaging.version import Version
 
-from envspec.base.errors import Way
 from envspec.facts import torch_builds
 from envspec.net.index_proxy.releases import is_older
 from envspec.packages.requirement import head_of, published_requirement
@@ -17,6 +16,7 @@ from envspec.resolve.pip.leads import LeadCase, names_below, paths_from
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.retreat import Retreated, newer_pythons
 from envspec.resolve.torch_index.choice import TorchIndex
+from envspec.spec.way import Way
 
 
 class Outgrown(Struct, frozen=True):

@@ -27,6 +27,7 @@ from envspec.resolve.pip.reading import Description, Reading
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
 from envspec.resolve.uv.answer import Found, FoundFile
+from envspec.spec.way import avoiding
 
 
 def pins_of(
@@ -108,10 +109,14 @@ def file_to_install(package: Found, request: Request) -> FoundFile | None:
     file = choose_file(listed, request.platform, request.full_python, request.glibc)
     if file is None:
         names = " and ".join(sorted(files)[:3])
-        raise Infeasible(
-            f"none of the files of {package.name} {package.version} that uv takes runs on {request.uv_platform}: "
-            f"{names}",
-        ).avoiding(package.name, str(package.version))
+        raise avoiding(
+            Infeasible(
+                f"none of the files of {package.name} {package.version} that uv takes runs on {request.uv_platform}: "
+                f"{names}",
+            ),
+            package.name,
+            str(package.version),
+        )
     return files[file]
 
 

@@ -157,7 +157,7 @@ class Problem(Struct, frozen=True, dict=True):
     pinned       versions of the last lock that stay where they fit: they were judged when they were chosen
     index        the index of the torch family
     is_fresh     no cached page counts, however young
-    is_fallback  its answer counts; its refusal isn't reported, but the one before it
+    is_fallback  an attempt after a refusal: an answer counts; where it is refused, too, the first refusal is reported
     """
 
     own_request: Request

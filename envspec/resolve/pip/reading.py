@@ -141,7 +141,7 @@ class Reading(Struct):
                     f"{redact(required)} is at {pinned.revision}, and the spec names another commit",
                     hint="where the spec means a branch or a tag, name it in full behind the `@`: refs/heads/<branch> "
                     "or refs/tags/<tag>",
-                ).with_packages(package.name)
+                ).with_subjects(package.name)
             raise _repository_refusal(package.name, required)
         if package.name not in self.allowed:
             raise _source_refusal(package.name, url)
@@ -170,7 +170,7 @@ def _source_refusal(name: str, url: str) -> SpecError:
     return SpecError(
         f"{redact(url)} is built from source, which runs its code, and only another package requires it",
         hint=f'if you trust it, add to [pip]: allow-source = ["{name}"]',
-    ).with_packages(name)
+    ).with_subjects(name)
 
 
 def _repository_refusal(name: str, url: str) -> SpecError:
@@ -198,7 +198,7 @@ def git_only_url_error(name: str, url: str) -> SpecError:
 
 def _address_refusal(name: str, url: str, message: str) -> SpecError:
     hint = f'if you trust it, add to [pip] dependencies: "{name} @ {redact(url)}"'
-    return SpecError(message, hint=hint).with_packages(name)
+    return SpecError(message, hint=hint).with_subjects(name)
 
 
 def _is_wheel(file: FoundFile) -> bool:

@@ -12,8 +12,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from packaging.version import Version
 
-from envspec.base.conflict import Conflict
-from envspec.base.errors import Unsatisfiable, Way
 from envspec.base.records import RecordWithNotes
 from envspec.base.redact import redact
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
@@ -21,6 +19,7 @@ from envspec.facts.python_builds import newest_build
 from envspec.lock.model import Pin, SpecInputs, TargetInputs
 from envspec.lock.variant_build import machine_of
 from envspec.net.index_proxy.server import Provided
+from envspec.packages.conflict import Conflict, Unsatisfiable
 from envspec.packages.edges import Markers
 from envspec.packages.names import PUBLIC, requirement_name
 from envspec.packages.python_range import range_between, releases_of
@@ -29,6 +28,7 @@ from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_choice import TargetMachine
 from envspec.rules.case import of_target
 from envspec.rules.on_base import other_images
+from envspec.spec.way import Way
 
 UV_PLATFORMS = {
     "linux-64": "x86_64-manylinux_2_{glibc}",
@@ -298,13 +298,13 @@ def refuse_conflicts(label: str, request: Request) -> None:
             message = f"{label}: [pip] asks for {redact(text)}, but {whose} {requirement.name} {version}"
             error = Unsatisfiable(message, hint=hint)
             error.ways = ways
-            raise error.with_packages(requirement_name(text))
+            raise error.with_subjects(requirement_name(text))
 
 
 def explain_conflict(conflict: Unsatisfiable, request: Request) -> Unsatisfiable:
     """Add conda's side to a conflict that uv found, and the Pythons that it leaves."""
     conflict.ways += _ways_to_python(conflict.conflict, request)
-    named = [f"{name} {version}" for name, version in request.provided if name in conflict.packages]
+    named = [f"{name} {version}" for name, version in request.provided if name in conflict.subjects]
     if not named:
         return conflict
     whose = "the base has" if request.on_base else "conda installs"

@@ -16,7 +16,7 @@ from typing import NoReturn
 from msgspec import Struct
 from msgspec.structs import replace
 
-from envspec.base.errors import Infeasible, Way
+from envspec.base.errors import Infeasible
 from envspec.facts.cuda_stack import extras_for
 from envspec.facts.python_builds import versions_of
 from envspec.net.index_proxy.releases import Release, version_of
@@ -39,6 +39,7 @@ from envspec.resolve.pip.newest import (
 from envspec.resolve.pip.problem import CODE, Bound, Problem, Retreat, refusal
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found, FoundFile
+from envspec.spec.way import Way
 
 _OLDEST_MINOR = 8
 """The oldest Python that a spec may ask for."""
@@ -251,7 +252,7 @@ class Retreated(Infeasible):
         self._by = by
         self.ways = (*ways, Way(accept=tuple((code, name) for name, code in codes.items())))
         self.code = min(codes.values(), default="retreat")
-        self.with_packages(*codes)
+        self.with_subjects(*codes)
 
     @property
     def packages(self) -> tuple[str, ...]:

@@ -8,8 +8,9 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from envspec.base.errors import EnvspecError, Unsatisfiable
+from envspec.base.errors import EnvspecError
 from envspec.packages.address import Address, parse_address
+from envspec.packages.conflict import Unsatisfiable
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
 from envspec.resolve.pip.answer import dated_sources, older_sources

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from envspec.artifacts.metadata import MetadataReader
 from envspec.artifacts.sdist.source import SourceReader, build_requirements
 from envspec.artifacts.wheel_inspector import WheelInspector
-from envspec.base.errors import AnswerNo, Way
+from envspec.base.errors import AnswerNo
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.progress import Counting, Progress
 from envspec.base.threads import Pool
@@ -80,6 +80,7 @@ from envspec.resolve.pip.target_solver import Prefer, Serving, TargetSolver, Tor
 from envspec.resolve.torch_index import choice as torch_index, holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex, choose_for_pin
 from envspec.resolve.uv.program import Processes, Uv
+from envspec.spec.way import Way
 
 _AT_ONCE = 4
 """Requests at a time, on small machines too: uv waits for pages as much as it computes."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from envspec.artifacts.sdist.build_imports import BuildLacks
 from envspec.artifacts.sdist.static_source import SourceFacts, Trust
-from envspec.base.errors import AnswerNo, EnvspecError, Way
+from envspec.base.errors import AnswerNo, EnvspecError
 from envspec.facts.cuda_stack import TORCH as TORCHES
 from envspec.lock.model import Pin
 from envspec.lock.toml_text import inline_strings
@@ -19,6 +19,7 @@ from envspec.packages.version_numbers import numbers
 from envspec.resolve.pip.newest import Releases, needed_glibc, needed_python, wheels_fit
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found
+from envspec.spec.way import Way
 
 
 class NeededSource(Struct, frozen=True):

@@ -14,12 +14,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from envspec.artifacts.sdist.source import url_requirement_error
-from envspec.base.conflict import Conflict
-from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, InternalError, Unsatisfiable
+from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, InternalError
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import is_older
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.net.remote_file import FileHashes
+from envspec.packages.conflict import Conflict, Stray, Unsatisfiable
 from envspec.packages.requirement import head_of
 from envspec.resolve.pip.answer import (
     add_corrections,
@@ -253,7 +253,7 @@ class TargetSolver(Struct, frozen=True):
             packages = end.answer.packages if isinstance(end, Settled) else ()
             stays = any((package.name, package.version) == ("torch", torch.pinned) for package in packages)
             return None if stays else replace(problem, index=torch.chosen)
-        of_torch = not isinstance(end, Settled) and "torch" in end.refusal.packages
+        of_torch = not isinstance(end, Settled) and "torch" in end.refusal.subjects
         older = index_of_older(problem.own_request, torch.chosen) if of_torch else None
         return replace(problem, index=older, is_fallback=True) if older else None
 
@@ -410,7 +410,8 @@ class TargetSolver(Struct, frozen=True):
             return prefix(proxy.failures[0], self.label)
         failure.message = proxy.plain(failure.message)
         gated = self._is_gated(chosen)
-        if (stray := failure.stray) and (gated or chosen.variant is None):
+        stray = failure.evidence
+        if isinstance(stray, Stray) and (gated or chosen.variant is None):
             url = proxy.plain(stray.url)
             if not url.startswith("git+"):
                 error = url_requirement_error(url) if stray.building else git_only_url_error(stray.name, url)

@@ -1,5 +1,5 @@
-"""The index of the torch family for a target: PyPI if its default build has the asked CUDA, else PyTorch's index of
-that CUDA.
+"""The index of the torch family for a target: PyPI's where the newest release that the spec admits has a default build
+for the target's CUDA, else PyTorch's index of that CUDA. The spec's own bounds decide, before anything is resolved.
 
 Why it is so: docs/design/06-torch-builds.md. Facts: `envspec.facts.torch_builds` (PyPI's default builds) and
 `envspec.facts.wheels` (the files of the PyTorch indexes).
@@ -15,7 +15,7 @@ from msgspec import Struct
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from envspec.base.errors import Infeasible, Way
+from envspec.base.errors import Infeasible
 from envspec.facts import released, torch_builds, wheels
 from envspec.net.index_proxy.pages import belongs
 from envspec.packages.names import requirement_name
@@ -23,6 +23,7 @@ from envspec.packages.requirement import parse_requirement
 from envspec.packages.tags import wheel_fits
 from envspec.resolve.pip.request import Request
 from envspec.spec.newer import moment_of
+from envspec.spec.way import Way
 
 
 class TorchIndex(Struct, frozen=True):
@@ -93,7 +94,7 @@ def choose(
         f"envspec knows no build of {torch.text} for CUDA {request.cuda} and Python {request.python} on "
         f"{request.platform}",
         hint="`envspec builds torch` lists the known builds",
-    ).with_packages("torch")
+    ).with_subjects("torch")
     error.ways = tuple(Way(cuda=cuda) for cuda in cudas[:3])
     error.code = "no-build"
     raise error

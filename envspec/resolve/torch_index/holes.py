@@ -13,12 +13,13 @@ from msgspec import Struct
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from envspec.base.errors import IndexFailure, Unsatisfiable, Way
+from envspec.base.errors import IndexFailure
 from envspec.base.finding import Finding
 from envspec.facts import released, torch_builds, wheels
 from envspec.facts.wheels import FAMILY, WheelFile
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import Release
+from envspec.packages.conflict import Unsatisfiable
 from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
@@ -34,6 +35,7 @@ from envspec.resolve.torch_index.choice import (
 )
 from envspec.resolve.uv.conflict import range_of
 from envspec.resolve.uv.errors import name_own_bound
+from envspec.spec.way import Way
 
 CODE = "torch-not-in-facts"
 
@@ -178,7 +180,7 @@ def unreachable_index(failure: IndexFailure, request: Request, index: TorchIndex
         f"{label}: the spec asks for {torch}, envspec's own facts have no file of {hole_text(request, index)}, and the "
         f"PyTorch index doesn't answer: {why}",
         hint="if you have a mirror of it, set that: [mirrors] pytorch in envspec's config (docs/resolution.md)",
-    ).with_packages("torch")
+    ).with_subjects("torch")
     error.ways = _ways_to_held(request)
     return error
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from packaging.specifiers import SpecifierSet
 
-from envspec.base.conflict import Clause, Conflict, Kind
+from envspec.packages.conflict import Clause, Conflict, Kind
 from envspec.packages.requirement import canonical_name
 
 PROJECT = "the-spec"

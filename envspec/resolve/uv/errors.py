@@ -10,13 +10,14 @@ import re
 import signal
 from collections.abc import Callable, Iterator, Sequence
 
-from envspec.base.conflict import Stray
-from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError, Unsatisfiable, Way
+from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError
 from envspec.base.redact import redact
 from envspec.base.storage import says_storage, shortage, too_little
 from envspec.facts.cuda_stack import NOT_FOR_METADATA
+from envspec.packages.conflict import Stray, Unsatisfiable
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.uv.conflict import MARKER, PROJECT, read_conflict
+from envspec.spec.way import Way, avoiding
 
 UNREACHABLE = "unreachable"
 """A repository that git can't fetch."""
@@ -85,7 +86,7 @@ class UnmetImport(ToolError):
     def __init__(self, message: str, name: str, module: str) -> None:
         entry = f'{{ name = "{name}", version = "…", dependencies = ["{module}", …] }}'
         super().__init__(message, hint=f"if you know what it requires, say so in [pip]: metadata = [{entry}]")
-        self.with_packages(canonical_name(name))
+        self.with_subjects(canonical_name(name))
 
 
 def failure(status: int, stderr: str, *, label: str, offline: bool, index: str | None = None) -> EnvspecError:
@@ -97,7 +98,7 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
     if isinstance(error, IndexFailure) and (stray := _STRAY.search(error.message)):
         barred = f"Building source distributions for `{stray[1]}` is disabled" in error.message
         building = "build-system.requires" in error.message
-        error.stray = Stray(canonical_name(stray[1]), stray[2], building, barred)
+        error.evidence = Stray(canonical_name(stray[1]), stray[2], building, barred)
     return error
 
 
@@ -125,13 +126,13 @@ def _failure(status: int, stderr: str, label: str, offline: bool, index: str | N
         return IndexFailure(message, hint="don't install from this index until whoever runs it has found the cause")
     if "`RECORD` file is invalid" in chain:
         damaged = IndexFailure(message, hint="the wheel itself is damaged: tell its publisher")
-        return damaged.avoiding(*match.groups()) if (match := _DAMAGED.search(chain)) else damaged
+        return avoiding(damaged, *match.groups()) if (match := _DAMAGED.search(chain)) else damaged
     if "Git executable not found" in chain:
         return ToolError(message, hint="install git")
     if "Git operation failed" in chain:
         error = IndexFailure(message, hint="check the repository's address, the revision and your access")
         error.code = UNREACHABLE
-        return error.with_packages(*(canonical_name(name) for name in _BUILT.findall(chain)[:1]))
+        return error.with_subjects(*(canonical_name(name) for name in _BUILT.findall(chain)[:1]))
     torch = _NO_TORCH.search(chain)
     if "build backend" in chain or chain.startswith("Failed to build") or torch:
         module = torch or _NO_MODULE.search(chain)
@@ -200,7 +201,7 @@ def offline_failure(error: EnvspecError, label: str) -> EnvspecError:
     unsent = _UNSENT.search(error.message)
     name = unsent[1].rstrip("/").rpartition("/")[2].removesuffix(".metadata") if unsent else ""
     missing = IndexFailure(f"{label}: not in the cache: {name}" if name else error.message, hint=_ONLINE_ONCE)
-    missing.stray = error.stray
+    missing.evidence = error.evidence
     return missing
 
 
@@ -241,7 +242,7 @@ def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, ind
     if unread := next(filter(None, map(_UNREAD.match, hints)), None):
         # it quotes METADATA, which is no word to follow
         hint = f"tell the publisher of {unread[1]}"
-        return Unsatisfiable(f"{message} {unread[0]}", hint=hint).avoiding(unread[1], unread[2])
+        return avoiding(Unsatisfiable(f"{message} {unread[0]}", hint=hint), unread[1], unread[2])
     if elsewhere := next(filter(None, (_elsewhere(hint, message) for hint in hints)), None):
         return Unsatisfiable(message, hint=elsewhere)
     undated = [canonical_name(match[1]) for match in map(_UNDATED.match, hints) if match]

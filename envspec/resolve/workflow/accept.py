@@ -8,16 +8,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from envspec.base.errors import (
-    EnvspecError,
-    IndexFailure,
-    Infeasible,
-    InternalError,
-    Place,
-    SpecError,
-    Way,
-    WrongBuild,
-)
+from envspec.base.errors import EnvspecError, IndexFailure, Infeasible, InternalError, Place, SpecError
 from envspec.base.finding import Finding
 from envspec.base.redact import redact
 from envspec.facts.minimum import architectures, driver_floor
@@ -47,6 +38,7 @@ from envspec.rules.case import apply_acceptances
 from envspec.rules.pins import judge_pins
 from envspec.rules.wheel_code import WheelBuild, locked_code
 from envspec.spec.model import Spec, Target, acceptance_key
+from envspec.spec.way import Way
 
 
 def accept(
@@ -57,7 +49,7 @@ def accept(
     """Turn the solved targets of a spec into its lock's, with the findings on them. `judge` judges the pins of a
     target.
 
-    Raises Infeasible or InfeasibleTargets for pins that the rules refuse, WrongBuild when a CPU build or one of another
+    Raises Infeasible or InfeasibleTargets for pins that the rules refuse, Infeasible when a CPU build or one of another
     CUDA got in, SpecError for a source that only a package names,
     InternalError when the result contradicts itself.
     """
@@ -204,7 +196,7 @@ def _lock_target(solved: Solved) -> LockedTarget:
     if wrong:
         cuda = f"CUDA {target.cuda}" if target.cuda else "no CUDA"
         listed = f" --cuda {target.cuda}" if target.cuda else ""
-        raise WrongBuild(
+        raise Infeasible(
             f"{target.name} asks for {cuda}, but {'; '.join(wrong)}",
             hint=f"`envspec builds torch{listed}` lists the builds that fit; nothing was written",
             place=target.places.get("cuda", target.place),
@@ -214,7 +206,7 @@ def _lock_target(solved: Solved) -> LockedTarget:
             raise SpecError(
                 f"{target.name}: {flaw.message}",
                 hint=f"if you trust it, add to [pip] dependencies: {line}",
-            ).with_packages(str(flaw.package))
+            ).with_subjects(str(flaw.package))
     for flaw in flaws:
         if flaw.code in (*_BY_INDEX, *_BY_PUBLISHERS):
             raise _of_others(flaw, locked)
@@ -247,8 +239,8 @@ def _of_others(flaw: Finding, target: LockedTarget) -> EnvspecError:
     by = f" ({pin.artifact.file} of {pin.index})" if pin and pin.artifact else ""
     message = f"{target.name}: {flaw.message}{by}"
     if flaw.code in _BY_INDEX:
-        return IndexFailure(message, hint="report this to whoever runs the index").with_packages(flaw.package or "")
-    refused = Infeasible(message).with_packages(*filter(None, [flaw.package or asker]))
+        return IndexFailure(message, hint="report this to whoever runs the index").with_subjects(flaw.package or "")
+    refused = Infeasible(message).with_subjects(*filter(None, [flaw.package or asker]))
     refused.code, refused.targets = flaw.code, (target.name,)
     if flaw.package in dict(target.provided):
         refused.hint, refused.ways = OTHER_BASE, (Way(replaced=(flaw.package,)),)

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from envspec.base.errors import Way
 from envspec.base.finding import Finding
 from envspec.facts.cuda_stack import VERSIONED_BY_CUDA, extras_for
 from envspec.lock.model import Pin
@@ -19,6 +18,7 @@ from envspec.resolve.pip.notes import moved_beside
 from envspec.resolve.pip.outgrown import names_torch
 from envspec.resolve.pip.retreat import newer_pythons
 from envspec.rules.case import hint_to_keep
+from envspec.spec.way import Way
 
 
 class GivenUp(Struct, frozen=True):

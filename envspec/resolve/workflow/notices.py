@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.errors import Infeasible, Way, together
+from envspec.base.errors import Infeasible, together
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.texts import nearest
 from envspec.facts.corrections import (
@@ -25,6 +25,7 @@ from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.requirement import canonical_name, head_of, published_requirement
 from envspec.rules.case import is_acceptable
 from envspec.spec.model import Spec
+from envspec.spec.way import Way
 
 # The effects of corrections of published metadata on a solution, and the corrections that a solution breaks. Pure.
 
@@ -167,7 +168,7 @@ def _refusal(finding: Finding) -> Infeasible:
     error = Infeasible(finding.text, hint=finding.remedy, place=finding.place)
     known = (Way(accept=((finding.code, finding.package),)),) if is_acceptable(finding.code) else ()
     error.code, error.targets, error.ways = finding.code, finding.targets, (*finding.ways, *known)
-    return error.with_packages(*filter(None, [finding.package]))
+    return error.with_subjects(*filter(None, [finding.package]))
 
 
 def flaw_warnings(flaws: Iterable[Finding]) -> Iterator[Finding]:

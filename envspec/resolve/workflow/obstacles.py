@@ -10,13 +10,15 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
-from envspec.base.errors import AnswerNo, EnvspecError, Place, SpecError, Unsatisfiable, Way, parts, together
+from envspec.base.errors import AnswerNo, EnvspecError, Place, SpecError, parts, together
+from envspec.packages.conflict import Unsatisfiable
 from envspec.packages.edges import Markers
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.resolve.pip.sources_needed import SourcesNeeded, names_needed, take_in_one_line
 from envspec.resolve.uv.errors import UNREACHABLE
 from envspec.spec.model import Located, NewerFor, Spec, acceptance_key
+from envspec.spec.way import Way
 
 SOLVES, SECONDS = 3, 10.0
 """Changed specs that one command solves, and the time in which it says no. Where the conflict itself took longer than

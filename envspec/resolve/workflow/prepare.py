@@ -305,7 +305,7 @@ def _refused_addresses(spec: Spec, target: Target) -> Iterator[SpecError]:
     """Refuse requirements whose source can't be locked: a path of this machine, or a source that may not be built."""
 
     def refusal(message: str, hint: str, place: Place, name: str) -> SpecError:
-        error = SpecError(message, hint=hint, place=place).with_packages(name)
+        error = SpecError(message, hint=hint, place=place).with_subjects(name)
         error.targets = (target.name,)
         return error
 

@@ -164,7 +164,7 @@ def _refuse_unlike(build: BuildWanted, wheels: Sequence[BuildPin]) -> None:
             message = (
                 f"the build of {build.pin.name} {build.pin.version} requires {wheel.name} {wheel.version}, but {why}"
             )
-            raise SpecError(message, hint=against_lock(build.pin.name)).with_packages(build.pin.name)
+            raise SpecError(message, hint=against_lock(build.pin.name)).with_subjects(build.pin.name)
 
 
 def _build_request(solved: Solved, pin: Pin) -> BuildWanted:
@@ -253,7 +253,7 @@ def relock(request: RelockRequest, resolvers: Resolvers) -> tuple[Lock, tuple[Fi
     error. It proposes only changes of the spec that give a lock.
 
     Raises Infeasible for targets that the rules refuse, SpecError for a correction that doesn't exist, InputError for a
-    wrong `only`, WrongBuild when a CPU build or one of another CUDA got in, InternalError when the result contradicts
+    wrong `only`, Infeasible when a CPU build or one of another CUDA got in, InternalError when the result contradicts
     itself, and what the resolver raises: each with the findings up to it.
     """
     with carrying() as findings:

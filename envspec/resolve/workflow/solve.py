@@ -9,13 +9,14 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.errors import InternalError, Unsatisfiable, Way
+from envspec.base.errors import InternalError
 from envspec.base.finding import Finding
 from envspec.facts.corrections import Correction, Corrections, of_wheel
 from envspec.facts.cuda_stack import TORCH, stack_of
 from envspec.facts.minimum import capabilities
 from envspec.lock.model import LockedCorrection, LockedTarget, Pin, Publisher
 from envspec.net.index_proxy.releases import is_older
+from envspec.packages.conflict import Unsatisfiable
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
 from envspec.resolve.conda.request import CondaRequest
@@ -28,6 +29,7 @@ from envspec.resolve.workflow.keep import Kept, preferences_of
 from envspec.resolve.workflow.notices import Effect, broken_corrections, collect_bounds, effects
 from envspec.resolve.workflow.prepare import Prepared
 from envspec.rules.wheel_code import WheelBuild
+from envspec.spec.way import Way
 
 
 class Resolver(Protocol):

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
 from envspec.base.errors import OutsideError
+from envspec.base.texts import few
 from envspec.base.threads import Pool
 from envspec.review.audit.model import AuditedPackage, DatabaseAnswer, Facts, FileFacts, PublishedRelease
 from envspec.review.audit.store import Stored
@@ -164,8 +165,7 @@ def _without_facts(packages: Iterable[AuditedPackage], files: Mapping[FileKey, F
 def _name_packages(what: str, packages: Iterable[AuditedPackage]) -> list[str]:
     """Write one line about some packages; no line where there are none."""
     names = sorted({f"{package.name} {package.version}" for package in packages})
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return [f"{what} {', '.join(names[:5])}{more}"] if names else []
+    return [f"{what} {few(names, 5)}"] if names else []
 
 
 def _ask_all(

@@ -278,7 +278,12 @@ def _advisory(record: Mapping[str, Any], release: PublishedRelease) -> Advisory 
     ours = [
         affected for affected in _about_pypi(record) if canonical_name(str(affected["package"]["name"])) == release.name
     ]
-    if not any(_is_affected(affected, version) for affected in ours):
+    # the schema's evaluation algorithm
+    if not any(
+        version in _versions(_list(affected, "versions"))
+        or any(_is_within(events, version) for events in _ranges(affected))
+        for affected in ours
+    ):
         return None
     fixed = {
         event["fixed"] for affected in ours for events in _ranges(affected) for event in events if "fixed" in event
@@ -302,13 +307,6 @@ def _link(record: Mapping[str, Any]) -> str | None:
         if isinstance(reference, dict) and reference.get("type") == "ADVISORY"
     ]
     return next((str(reference["url"]) for reference in rows if reference.get("url")), None)
-
-
-def _is_affected(affected: Mapping[str, Any], version: Any) -> bool:
-    """Return whether the entry's versions or one of its ranges has a version, by the schema's evaluation algorithm."""
-    return version in _versions(_list(affected, "versions")) or any(
-        _is_within(events, version) for events in _ranges(affected)
-    )
 
 
 def _ranges(affected: Mapping[str, Any]) -> list[list[Mapping[str, str]]]:

@@ -22,7 +22,8 @@ _LINK = re.compile(r"https?://[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
 
 
 def _line_of(finding: Finding, lines: Lines) -> int:
-    """Return the line of a finding's package, or of what is built with it; the first for what is no package's."""
+    """Return the line of a finding's package, or of a source that is built with it; 1 for a finding without a
+    package."""
     package = finding.evidence.package
     if package is None:
         return 1
@@ -96,7 +97,7 @@ def _rule_of(advisory: Advisory) -> dict[str, Any]:
 
 
 def _describe(rule: dict[str, Any], advisory: Advisory) -> None:
-    """Complete a rule with what only some databases say about its advisory."""
+    """Complete a rule with the facts on its advisory that only some databases have."""
     severity = _SECURITY_SEVERITY.get((advisory.severity or "").lower())
     if severity:
         rule.setdefault("properties", {}).setdefault("security-severity", severity)

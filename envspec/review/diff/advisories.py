@@ -22,7 +22,7 @@ class Vulnerability(Struct, frozen=True):
 
     @property
     def malicious(self) -> bool:
-        """Whether it reports the release itself as malicious (`envspec.review.audit.rules.is_malicious`)."""
+        """Return whether it reports the release itself as malicious (`envspec.review.audit.rules.is_malicious`)."""
         return any(name.startswith("MAL-") for name in self.names)
 
     @property
@@ -65,8 +65,10 @@ def facts(old: Known | None, new: Known | None) -> tuple[Fact, ...]:
     """Return the facts of a change of version, by the known facts about both; None stands for a side without the
     package."""
     if new is None:
-        return tuple(_removal_facts(old)) if old else ()
-    return (*_vulnerable(old, new), *_yank_facts(old, new), *_upload_facts(new))
+        fixed = old.vulnerabilities if old else ()
+        return (Fact("low", "vulnerability-fixed", f"removing it fixes {_titles(fixed)}"),) if fixed else ()
+    published = [Fact("low", "published", f"published on {new.published}")] if new.published is not None else []
+    return (*_vulnerable(old, new), *_yank_facts(old, new), *published)
 
 
 def _row(row: Row, known: Mapping[Key, Known]) -> Row:
@@ -89,11 +91,6 @@ def _row(row: Row, known: Mapping[Key, Known]) -> Row:
 
 def _key(row: Row, view: View | None) -> Key | None:
     return (row.kind, row.name, view.version, view.index) if view else None
-
-
-def _removal_facts(old: Known) -> Iterator[Fact]:
-    if old.vulnerabilities:
-        yield Fact("low", "vulnerability-fixed", f"removing it fixes {_titles(old.vulnerabilities)}")
 
 
 def _vulnerable(old: Known | None, new: Known) -> Iterator[Fact]:
@@ -126,7 +123,7 @@ def _counts_anew(vulnerability: Vulnerability) -> bool:
 
 def _new(vulnerability: Vulnerability, *, was_known: bool) -> Fact:
     summary = f": {vulnerability.summary}" if vulnerability.summary else ""
-    if vulnerability.malicious and vulnerability.ignored is None:
+    if _counts_anew(vulnerability):
         return Fact("high", "malicious", f"KNOWN TO BE MALICIOUS, {vulnerability.title}{summary}: don't install it")
     doubt = "" if was_known else " (unknown for the old version)"
     text = f"{'newly ' * was_known}vulnerable, {vulnerability.title}{summary}{doubt}"
@@ -141,11 +138,6 @@ def _yank_facts(old: Known | None, new: Known) -> Iterator[Fact]:
         yield Fact("medium", "yanked", new.yanked if was is None else f"as before, {new.yanked}")
     elif was is not None:
         yield Fact("low", "was-yanked", f"replaces a version: {was}")
-
-
-def _upload_facts(new: Known) -> Iterator[Fact]:
-    if new.published is not None:
-        yield Fact("low", "published", f"published on {new.published}")
 
 
 def _titles(vulnerabilities: Iterable[Vulnerability]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from envspec.facts import conda_builds, gpus, libraries, toolkits, torch_builds
+from envspec.facts.build_labels import cuda_in
 from envspec.facts.compute_capability import can_translate, capability_of, covers, order, sm_of
 from envspec.facts.cuda_stack import decides, family_of
 from envspec.lock.model import LockedTarget, Pin
@@ -18,8 +19,8 @@ from envspec.review.diff.rows import Fact, Risk
 _TITLES = {"cudnn": "cuDNN", "nccl": "NCCL", "cuda-runtime": "CUDA runtime", "triton": "triton"}
 
 
-_IN_URL = re.compile(r"(?:\+|%2[Bb])(cpu|cu\d+)-")
-"""The build in the name of a wheel, as a URL has it."""
+_IN_URL = re.compile(r"(?:\+|%2[Bb])([\w.]+)-")
+"""The local part in the name of a wheel, as a URL has it."""
 
 
 def concerns(pin: Pin) -> bool:
@@ -57,11 +58,11 @@ class _Gpu(Struct, frozen=True):
                 torch = pin
             elif family := family_of(pin.name):
                 libraries[family] = pin
-        cuda = cuda_of(torch, target.inputs.platform) if torch else None
+        cuda = cuda_of_torch(torch, target.inputs.platform) if torch else None
         return _Gpu(torch, cuda, libraries, target.driver_floor or _oldest_driver(target, cuda))
 
 
-def cuda_of(torch: Pin, platform: str) -> str | None:
+def cuda_of_torch(torch: Pin, platform: str) -> str | None:
     """Return the CUDA version of a torch's build, "cpu", or None if unknown. For a version without a local part, the
     facts have PyPI's build for the platform: on most platforms, one for the CPU."""
     if torch.kind == "conda":
@@ -76,9 +77,7 @@ def cuda_of(torch: Pin, platform: str) -> str | None:
         variant = torch.index.removeprefix("pytorch/")
     elif not local:
         variant = torch_builds.pypi_variant(public, platform or "linux-64") if torch.index in ("", "pypi") else None
-    if variant == "cpu":
-        return "cpu"
-    return torch_builds.cuda_of(variant) if variant and re.fullmatch(r"cu\d+", variant) else None
+    return cuda_in(variant or "")
 
 
 def _oldest_driver(target: LockedTarget, cuda: str | None) -> str | None:

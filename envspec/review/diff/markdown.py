@@ -165,7 +165,7 @@ _TAIL = 80
 def _sections(review: Review) -> Iterator[_Section]:
     yield from _fold(words.FLAWS, "what can't be right", map(_bullet, review.flaws))
     yield from _fold("GPU", "GPUs", map(_bullet, review.gpu))
-    sizes = (f"- download {inert(size)} {inert(words.where(names))}\n" for size, names in words.downloads(review))
+    sizes = (f"- {inert(line)}\n" for line in words.downloads(review))
     yield from _fold("Spec and targets", "the spec and targets", (*map(_bullet, review.settings), *sizes))
     plain = (
         ("Chosen", "what was chosen", review.chosen),
@@ -196,15 +196,10 @@ def _row(row: Row) -> str:
     name = f"{mark}**{inert(row.name)}**" + (" (conda)" if row.kind == "conda" else "")
     changes = "<br>".join(_change(move) for move in row.moves)
     sizes = "<br>".join(" ".join(filter(None, (size, inert(where)))) for size, where in words.sizes(row))
-    links = [f"[releases]({move.releases})" for move in row.moves if move.releases]
-    means = "<br>".join(dict.fromkeys((*(inert(text) for move in row.moves for text in _means(move)), *links)))
+    links = (f"[releases]({page})" for page in words.releases(row))
+    means = "<br>".join(dict.fromkeys((*(inert(line) for _, line in words.meaning(row)), *links)))
     return f"| {name} | {changes} | {sizes} | {inert(words.origin(row))} | {means} |\n"
 
 
 def _change(move: Move) -> str:
     return " ".join(filter(None, (inert(words.versions(move)), words.jump(move), inert(words.where(move.targets)))))
-
-
-def _means(move: Move) -> Iterable[str]:
-    yield from (words.fact(fact) for fact in move.facts)
-    yield from words.edges(move)

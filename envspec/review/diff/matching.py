@@ -122,8 +122,8 @@ def _sort_targets(lock: Lock, targets: Iterable[LockedTarget]) -> Lock:
 
 
 def comparable(old: Side, new: Side, match: Match) -> tuple[Lock, Lock]:
-    """Reduce the locks of two sides (from `match`) to what both know, ready for `diff`. Two envspec locks stay as they
-    are."""
+    """Reduce the locks of two sides (from `match`) to their common knowledge, ready for `diff`. Two envspec locks stay
+    as they are."""
     knows = _both_know(old, new)
     if knows == EVERYTHING and old.complete and new.complete:
         return match.old, match.new
@@ -134,13 +134,15 @@ def comparable(old: Side, new: Side, match: Match) -> tuple[Lock, Lock]:
 
 
 def _both_know(old: Side, new: Side) -> frozenset[str]:
-    """Return what can be compared. Edges only within one format: two formats write the same requirement differently."""
+    """Return the common knowledge of two sides: edges only within one format, for each writes requirements its own
+    way."""
     knows = old.knows & new.knows - (frozenset() if old.format == new.format else {"edges"})
     return knows | {"direct"} if _both_in_part(old, new) else knows
 
 
 def _both_in_part(old: Side, new: Side) -> bool:
-    """Return whether both are lists of what is asked for, in one format: then what one doesn't name isn't asked for."""
+    """Return whether both are lists of requirements in one format: then a package that one doesn't name isn't
+    required."""
     return old.format == new.format and not old.complete and not new.complete
 
 
@@ -193,8 +195,8 @@ def _pair(old: Pin | None, new: Pin | None, knows: frozenset[str]) -> tuple[Pin 
 
 
 def _plain_pin(pin: Pin, knows: frozenset[str]) -> Pin:
-    """Return a plain pin without what the other side can't say. A specifier takes the version's place, so that a review
-    shows the specifier as what changed."""
+    """Return a plain pin without the properties that the other side can't express. A specifier takes the version's
+    place, so that a review shows the specifier as what changed."""
     return Pin(
         pin.kind,
         pin.name,

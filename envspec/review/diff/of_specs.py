@@ -116,7 +116,7 @@ def _ages(old: Spec, new: Spec) -> Iterator[Fact]:
 
 
 def _builds(old: Spec, new: Spec) -> Iterator[Fact]:
-    """Yield what changed in how sources are built: what a build sees isn't in the lock."""
+    """Yield the changes of the way sources are built: a lock doesn't hold a build's surroundings."""
     folders = [spec.asked_project.path if spec.asked_project else None for spec in (old, new)]
     if folders[0] != folders[1]:
         message = f"[env] project: {_value(folders[0])} -> {_value(folders[1])}"
@@ -174,7 +174,7 @@ def _tables(old: Spec, new: Spec) -> Iterator[Fact]:
 
 
 def _describe(old: object, new: object) -> tuple[str, bool]:
-    """Say how a key's value changed, and whether it holds something that it didn't."""
+    """Describe a change of a key's value, and return whether the new one holds anything new."""
     if isinstance(old, tuple) and isinstance(new, tuple):
         came, went = ([str(entry) for entry in side if entry not in other] for side, other in ((new, old), (old, new)))
         if not came and not went:

@@ -227,7 +227,7 @@ def _family(name: str, via: Collection[str]) -> str | None:
 
 
 def _machine(lock: Lock, name: str) -> tuple[str | None, ...] | None:
-    """Return what decides which file of a release a target installs, and which of its requirements hold."""
+    """Return the settings that choose the file of a release for a target, and decide its requirements."""
     target: LockedTarget | None = lock.target(name)
     if target is None:
         return None
@@ -323,7 +323,7 @@ class _Reviewer:
         )
 
     def _oldest_python(self, name: str) -> Iterator[Fact]:
-        """Yield that a file of another tool is for older Pythons now, where it says for which."""
+        """Yield the change of the oldest Python that another tool's file is for, where the file names one."""
         old, new = self.match.old.target(name), self.match.new.target(name)
         if self.old.format == self.new.format and old and new and old.inputs.python != new.inputs.python:
             message = f"the oldest Python that the file is for: {old.inputs.python} -> {new.inputs.python}"
@@ -352,7 +352,7 @@ class _Reviewer:
 
     @cached_property
     def _asked_otherwise(self) -> frozenset[str]:
-        """The targets in which something is asked for otherwise: only there are graphs worth their time."""
+        """The targets whose requirements changed: only there are graphs worth their time."""
         by_pins = {
             name
             for package in self.change.packages
@@ -565,8 +565,8 @@ class _Reviewer:
 
 
 def _with_platform(target: LockedTarget, lock: Lock) -> LockedTarget:
-    """Give a target its platform, which what two files are compared by leaves out: it decides what PyPI's builds are
-    for."""
+    """Give a target its platform, which the comparison of two files leaves out: it decides the CUDA of PyPI's
+    builds."""
     whole = lock.target(target.name)
     if whole is None or target.inputs.platform:
         return target
@@ -599,7 +599,7 @@ def _weigh(fact: Fact, package: str | None, target: LockedTarget, before: Locked
 
 
 def _key(pin: Pin | None) -> tuple[object, ...] | None:
-    """Return what must be equal for two targets to share a line."""
+    """Return the values that are equal where two targets share a line."""
     if pin is None:
         return None
     commit = pin.git and (pin.git.url, pin.git.commit)

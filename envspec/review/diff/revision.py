@@ -52,13 +52,13 @@ def text_at(path: Path, revision: str, env: Mapping[str, str] | None = None) -> 
         raise InputError("this is not UTF-8", place=Place(f"{revision}:{relative}")) from None
 
 
-def sides_of_conflict(path: Path, env: Mapping[str, str] | None = None) -> tuple[bytes | None, bytes, bytes] | None:
+def sides_of_conflict(path: Path) -> tuple[bytes | None, bytes, bytes] | None:
     """Read the common ancestor and the two sides of a file that git is merging, as it keeps them until the file is
     added: in a merge, a rebase, a cherry-pick or a revert alike. None where it doesn't keep both sides.
 
     Raises InputError outside a work tree, ToolError without git.
     """
-    git, relative = _locate(path, env)
+    git, relative = _locate(path, None)
     base, ours, theirs = (git("cat-file", "blob", f":{stage}:{relative}") for stage in (1, 2, 3))
     if ours.returncode or theirs.returncode:
         return None

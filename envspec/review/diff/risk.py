@@ -96,7 +96,7 @@ class Around(Struct, frozen=True):
 
     @property
     def pulled_by(self) -> tuple[str, str | None] | None:
-        """The package whose change takes this one back, and the correction of envspec's that says so, if one does."""
+        """The package whose change takes this one back, and envspec's correction behind it, if there is one."""
         if self.against is None or self.against.package is None:
             return None
         return self.against.package, self.against.correction
@@ -108,7 +108,8 @@ ALONE = Around()
 def facts(old: Pin | None, new: Pin | None, around: Around = ALONE) -> tuple[Fact, ...]:
     """Return the facts about a pin that came, went or changed, besides the versions themselves."""
     if new is None:
-        return tuple(_risks_of_removal(old)) if old else ()
+        message = "was asked for by name: code that imports it stops working"
+        return (Fact("medium", "direct-removed", message),) if old and old.direct else ()
     if old is None:
         return tuple(_risks_of_addition(new, around))
     return (
@@ -177,7 +178,7 @@ def _pre_release(new: Pin, around: Around) -> Fact:
 
 
 def _name(new: Pin, around: Around) -> Iterator[Fact]:
-    """Yield what the name of a new package says. conda's channels review theirs, and name libraries otherwise."""
+    """Yield the facts about a new package's name. conda's channels review theirs, and name libraries otherwise."""
     if new.kind != "pip" or not (around.news or around.first):
         return
 
@@ -192,11 +193,6 @@ def _name(new: Pin, around: Around) -> Iterator[Fact]:
         else:
             leads = f"; {around.origin} leads to it" if around.origin else ""
             yield Fact("medium", "new-package", f"{text}{leads}: see whose it is")
-
-
-def _risks_of_removal(old: Pin) -> Iterator[Fact]:
-    if old.direct:
-        yield Fact("medium", "direct-removed", "was asked for by name: code that imports it stops working")
 
 
 def _hash(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:

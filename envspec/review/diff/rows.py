@@ -217,7 +217,7 @@ class Row(Struct, frozen=True):
 
     @property
     def fixes(self) -> bool:
-        """Whether a move fixes a known vulnerability."""
+        """Return whether a move fixes a known vulnerability."""
         return any(fact.code == "vulnerability-fixed" for move in self.moves for fact in move.facts)
 
     @property
@@ -228,7 +228,7 @@ class Row(Struct, frozen=True):
 
     @property
     def stays(self) -> bool:
-        """Whether the same files are installed everywhere, and only their record changed."""
+        """Return whether the same files are installed everywhere, and only their record changed."""
         pairs = [(part.old, part.new) for move in self.moves for part in move.exact]
         if any(move.renamed for move in self.moves):
             return False

@@ -127,7 +127,7 @@ def _terms(exception: NewerFor) -> str:
 
 
 def _metadata(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
-    """Yield what the spec states of sources now: a person's word, which nothing proves."""
+    """Yield the metadata that the spec states of sources now: a person's word, which nothing proves."""
     before, after = ({metadata.title: metadata.dependencies for metadata in side.metadata} for side in (old, new))
     for title, was, now in differing(before, after):
         if now is None:
@@ -166,7 +166,7 @@ def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
 
 
 def _machines(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
-    """Yield what the spec says of its machines: a person's word, by which driver floors and builds are judged."""
+    """Yield the changes of the spec's machines: a person's word, by which driver floors and builds are judged."""
     if old.driver != new.driver:
         message = _describe_change("the machines' driver", old.driver, new.driver)
         if not new.driver:
@@ -212,16 +212,19 @@ def _constraints(old: Iterable[str], new: Iterable[str]) -> Iterator[Fact]:
         yield Fact("low", "constraint-removed", f"the spec no longer bounds {text}")
 
 
+def _because(was: str | None, now: str) -> str:
+    """Return a decision's reason, and its former one."""
+    return f"because {now}" if was is None else f"now because {now} (was {was})"
+
+
 def _overrides(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
     for text, was, now in differing(old, new):
         if now is None:
             yield Fact("low", "override-removed", f"{text} no longer overrides what packages require")
-        elif was is None:
-            message = f"{text} overrides what packages require, because {now}"
-            yield Fact("medium", "override-added", message, key=("pip", "overrides"))
         else:
-            message = f"{text} overrides what packages require, now because {now} (was {was})"
-            yield Fact("medium", "override-changed", message, key=("pip", "overrides"))
+            code = "override-added" if was is None else "override-changed"
+            message = f"{text} overrides what packages require, {_because(was, now)}"
+            yield Fact("medium", code, message, key=("pip", "overrides"))
 
 
 def _pages(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
@@ -239,12 +242,10 @@ def _acceptance_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Itera
     for code, was, now in differing(old, new):
         if now is None:
             yield Fact("low", "accept-removed", f"the finding {code} is no longer accepted")
-        elif was is None:
-            message = f"the finding {code} is accepted, because {now}"
-            yield Fact("medium", "accept-added", message, key=("pip", "accept", *code.split(":")))
         else:
-            message = f"the finding {code} is accepted, now because {now} (was {was})"
-            yield Fact("medium", "accept-changed", message, key=("pip", "accept", *code.split(":")))
+            change = "accept-added" if was is None else "accept-changed"
+            message = f"the finding {code} is accepted, {_because(was, now)}"
+            yield Fact("medium", change, message, key=("pip", "accept", *code.split(":")))
 
 
 def of_signatures(old: str | None, new: str | None) -> Iterator[Fact]:
@@ -321,7 +322,7 @@ def of_bases(old: Lock, new: Lock) -> Iterator[Fact]:
 
 
 def of_corrections(old: Collection[LockedCorrection], new: Collection[LockedCorrection]) -> Iterator[Fact]:
-    """Yield the corrections read from wheels that came and went: they bound what the lock holds."""
+    """Yield the new and the removed corrections by wheels: they bound the lock's packages."""
     for correction in sorted({*old} ^ {*new}):
         release = f"{correction.package} {correction.version}"
         if correction in new:
@@ -389,7 +390,7 @@ def _by_name(requirements: Iterable[str], name_of: Callable[[str], str]) -> dict
 
 
 def _between(old: Iterable[str], new: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return what came and what went, sorted."""
+    """Return the new and the removed texts, sorted."""
     before, after = set(old), set(new)
     return sorted(after - before), sorted(before - after)
 

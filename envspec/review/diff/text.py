@@ -37,11 +37,11 @@ class _Printer:
         yield from self._facts(words.FLAWS, review.flaws)
         yield from self._facts("GPU", review.gpu)
         yield from self._facts("Spec and targets", review.settings)
-        sizes = [f"download {size} {words.where(names)}" for size, names in words.downloads(review)]
-        if sizes:
+        downloads = words.downloads(review)
+        if downloads:
             yield ""
-            for line in sizes:
-                yield from self._wrap(line, hanging=2)
+        for line in downloads:
+            yield from self._wrap(line, hanging=2)
         for section in words.sections(review):
             yield from self._rows(section)
 

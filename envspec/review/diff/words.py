@@ -12,10 +12,10 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from envspec.base.texts import byte_size, plural
+from envspec.base.texts import byte_size, few, plural
 from envspec.facts.cuda_stack import TORCH
 from envspec.review.diff.renames import fold
-from envspec.review.diff.rows import RISKS, SHOUTED, Fact, Move, Review, Risk, Row, TargetSize, highest
+from envspec.review.diff.rows import RISKS, SHOUTED, Fact, Move, Review, Risk, Row, highest
 
 SHOWN = 4
 """How many names of a list are shown; the JSON output has all of them."""
@@ -81,10 +81,7 @@ def packages_of(rows: Iterable[Row]) -> int:
 
 def join_names(names: Iterable[str], shown: int = SHOWN) -> str:
     """Return "a, b, c, d and 3 more"."""
-    listed = list(names)
-    more = len(listed) - shown
-    # "and 1 more" is no shorter than the one
-    return ", ".join(listed) if more <= 1 else f"{', '.join(listed[:shown])} and {more} more"
+    return few([*names], shown)
 
 
 def summary(review: Review) -> str:
@@ -267,17 +264,27 @@ def alike(row: Row) -> bool:
     return all(move.facts == row.moves[0].facts for move in row.moves)
 
 
-def downloads(review: Review) -> Iterator[tuple[str, list[str]]]:
-    """Return "3.10 GB -> 3.42 GB" with the targets whose download changes so."""
-    targets_by_text: dict[str, list[str]] = {}
-    for target_size in review.sizes:
-        if (text := _download(target_size)) is not None:
-            targets_by_text.setdefault(text, []).append(target_size.name)
-    yield from targets_by_text.items()
+def downloads(review: Review) -> list[str]:
+    """Return "download 3.10 GB -> 3.42 GB [a, b]", a line each, with the targets whose download changes so."""
+    targets_by_sizes: dict[str, list[str]] = {}
+    for target in review.sizes:
+        if target.old is not None and target.new is not None:
+            was, now = byte_size(target.old), byte_size(target.new)
+            if was != now:
+                targets_by_sizes.setdefault(f"{was} -> {now}", []).append(target.name)
+    return [f"download {sizes} {where(names)}" for sizes, names in targets_by_sizes.items()]
 
 
-def _download(target_size: TargetSize) -> str | None:
-    if target_size.old is None or target_size.new is None or target_size.old == target_size.new:
-        return None
-    was, now = byte_size(target_size.old), byte_size(target_size.new)
-    return f"{was} -> {now}" if was != now else None
+def meaning(row: Row) -> Iterable[tuple[Risk | None, str]]:
+    """List a row's facts with their risks, and the requirements that changed, each once."""
+    lines = (
+        line
+        for move in row.moves
+        for line in (*((change.risk, fact(change)) for change in move.facts), *((None, text) for text in edges(move)))
+    )
+    return dict.fromkeys(lines)
+
+
+def releases(row: Row) -> Iterable[str]:
+    """List the pages of releases of a row's moves, each once."""
+    return dict.fromkeys(move.releases for move in row.moves if move.releases)

@@ -68,7 +68,7 @@ def install(scope: Scope, program: Sequence[str]) -> None:
 
 
 def undo(scope: Scope) -> None:
-    """Remove what `install` added; do nothing where it added nothing. Raises ToolError, StorageError."""
+    """Remove the settings that `install` added, if it added any. Raises ToolError, StorageError."""
     for section in (f"{kind}.{name}" for kind in ("diff", "merge") for name in (_DRIVER, _RENDERED)):
         if git_output(["config", scope.option, "--get-regexp", rf"^{section}\."], scope.folder, allowed=(0, 1)):
             git_output(["config", scope.option, "--remove-section", section], scope.folder)
@@ -76,7 +76,7 @@ def undo(scope: Scope) -> None:
 
 
 def old_drivers(folder: Path) -> dict[str, str]:
-    """Find drivers that `python -m` starts, as earlier versions wrote them: Python then imports what lies in the folder
+    """Find drivers that `python -m` starts, as earlier versions wrote them: Python then imports modules from the folder
     that git runs in. Gives the files of git's configuration that have one, each with the command that mends it; none
     where git can't tell. Raises ToolError without git."""
     arguments = ["config", "--show-scope", "--show-origin", "-z", "--get-regexp", rf"^(diff|merge)\.{_DRIVER}\."]

@@ -186,5 +186,5 @@ class Policy(Struct, frozen=True):
 
 
 def _key(line: str) -> tuple[str, ...]:
-    """A public key without its comment."""
+    """Return a public key without its comment."""
     return tuple(line.split(None, 2)[:2])

@@ -79,7 +79,7 @@ def parse_policy(text: str, path: str) -> Policy:
 
 
 def _refuse_broken_keys(document: Document, checked: Checked) -> None:
-    """Refuse what only looks like a public key: as a revoked one it would end none."""
+    """Refuse a text that only looks like a public key: revoked, it would end none."""
     keys: dict[tuple[str | int, ...], str] = {
         ("signers", at): key for at, key in enumerate(checked.value("signatures", "signers") or ())
     }

@@ -14,7 +14,7 @@ from envspec.lock.model import LockedPython, LockedTarget, Pin
 from envspec.packages.licences import in_spdx, is_acceptable
 from envspec.prove.proof.records import Standing
 from envspec.prove.rungs import RUNGS, phrase
-from envspec.review.diff.gpu_meaning import cuda_of
+from envspec.review.diff.gpu_meaning import cuda_of_torch
 from envspec.review.diff.rows import Review
 from envspec.review.report.model import (
     AuditSummary,
@@ -51,7 +51,7 @@ class _Compiled(Struct, frozen=True):
 def coverage(targets: Sequence[LockedTarget]) -> Coverage:
     """Compare every target with every architecture that any target runs on or asks for."""
     compiled = [_torch_build(target) for target in targets]
-    requested = [_target_capabilities(target) for target in targets]
+    requested = [{capability_of(sm) for sm in target.architectures} for target in targets]
     sold = {gpu.capability for gpu in gpus.products() if gpu.kind != "embedded"}
     run = {c for torch in compiled for c in sold if covers(torch.sm, c, torch.cuda) or can_translate(torch.ptx, c)}
     shown = sorted(run.union(*requested), key=order)
@@ -72,7 +72,7 @@ def _torch_build(target: LockedTarget) -> _Compiled:
     if torch is None:
         return _Compiled(why="no torch")
     platform = target.inputs.platform
-    cuda, label = cuda_of(torch, platform), f"{torch.name} {torch.version.partition('+')[0]}"
+    cuda, label = cuda_of_torch(torch, platform), f"{torch.name} {torch.version.partition('+')[0]}"
     if cuda is None:
         return _Compiled(label, "a build that the facts don't hold")
     if cuda == "cpu":
@@ -112,11 +112,6 @@ def _cell(compiled: _Compiled, capability: str, requested: bool) -> Cell:
 def _title(package: str) -> str:
     match = _LIBRARY.fullmatch(package)
     return _TITLES[match[1]] if match else package
-
-
-def _target_capabilities(target: LockedTarget) -> set[str]:
-    """Return the capabilities of a target's own GPUs ("9.0" of sm_90)."""
-    return {capability_of(sm) for sm in target.architectures}
 
 
 def _architecture(capability: str, meant: Container[str]) -> CapabilityProducts:
@@ -245,7 +240,7 @@ def _size(pin: Pin) -> int | None:
 
 
 def _alike(pin: Pin) -> tuple[object, ...]:
-    """Return what must be equal for two targets to install the same."""
+    """Return the values that are equal where two targets install the same."""
     return (pin.version, pin.build, pin.index, pin.artifact, pin.git, pin.url, pin.licence)
 
 

@@ -1,20 +1,18 @@
-"""The page as one HTML file: the script's data, the content that needs no script, and the style."""
+"""The page as one HTML file: the template's values and the script's data."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from string import Template
 from typing import Any
 
 from msgspec.structs import asdict
 
-from envspec.base.html_page import frame, text
+from envspec.base.html_page import asset, render
 from envspec.base.texts import clean_text
 from envspec.lock.graph import Node
+from envspec.review.diff import words
 from envspec.review.diff.rows import Move
 from envspec.review.report import sections
 from envspec.review.report.model import Page, Variant
@@ -49,85 +47,21 @@ def _move(move: Move, names: dict[str, int]) -> dict[str, Any]:
     }
 
 
-_SECTIONS = {
-    "changes": "Changes",
-    "vulnerabilities": "Vulnerabilities",
-    "packages": "Packages",
-    "targets": "Targets",
-    "size": "Download size",
-    "graph": "Dependencies",
-    "licences": "Licences",
-    "gpus": "GPU coverage",
-}
-"""In the order of a review: what changed and what is known to be wrong come first."""
-
-
 def html(page: Page) -> str:
     """Render the page: the same bytes for the same values. All foreign text is escaped, and the page loads nothing."""
-    style, script = _asset("style.css"), _asset("script.js")
-    title = f"{text(page.name)}: {len(page.packages)} packages, {len(page.targets)} targets"
-    body = (
-        '<a class="skip" href="#main">Skip to the content</a>',
-        *_header(page),
-        '<main id="main">',
-        *_section("changes", sections.comparison(page)),
-        *_section("vulnerabilities", sections.vulnerabilities(page)),
-        *_section("packages", _packages(page)),
-        *_section("targets", (*sections.targets(page), *sections.pythons(page))),
-        *_section("size", [_asset("size.html")]),
-        *_section("graph", [_asset("graph.html")]),
-        *_section("licences", sections.licences(page)),
-        *_section("gpus", sections.gpus(page)),
-        "</main>",
-        f"<footer><p>{text(page.lock)} <span>{text(page.digest)}</span></p></footer>",
-        f'<script type="application/json" id="data">{page_data(page)}</script>',
-        f"<script>{script}</script>",
-    )
-    return frame(title, style, body, content_policy(style, script), ['<meta name="referrer" content="no-referrer">'])
-
-
-def _asset(name: str) -> str:
-    return Path(__file__).with_name("assets").joinpath(name).read_text(encoding="utf-8")
-
-
-def _header(page: Page) -> Iterator[str]:
-    pinned = (
-        f' · nothing newer than <span class="whole">{text(page.exclude_newer)}</span>' if page.exclude_newer else ""
-    )
-    yield f'<header><h1>{text(page.name)}</h1><p class="lead">{text(page.description)}</p>'
-    yield f'<p class="quiet">{text(page.spec)}{pinned}</p>'
-    yield from sections.eyes(page)
-    yield f'<ul class="figures">{"".join(sections.figures(page))}</ul></header>'
-    links = "".join(f'<li><a href="#{name}">{title}</a></li>' for name, title in _SECTIONS.items())
-    yield f'<nav aria-label="Sections"><ul>{links}</ul></nav>'
-
-
-def _section(name: str, body: Iterable[str]) -> Iterator[str]:
-    yield f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{_SECTIONS[name]}</h2>'
-    yield from body
-    yield "</section>"
-
-
-def _packages(page: Page) -> Iterator[str]:
-    licences = (
-        f'<option value="{number}">'
-        f"{text(licence.name) if licence.name else 'not stated'} ({len(licence.packages)})</option>"
-        for number, licence in enumerate(page.licences)
-        if licence.packages
-    )
-    boxes = (
-        f'<label><input type="checkbox" name="target" value="{place}" checked> {text(target.name)}</label>'
-        for place, target in enumerate(page.targets)
-    )
-    yield Template(_asset("packages.html")).substitute(
-        licences="".join(licences),
-        targets="".join(boxes),
-        disabled="" if page.audit else " disabled",
-        uncompared="" if page.review else " disabled",
-        changed="Changed" if page.review is not None else "Changed (not compared)",
-        vulnerable="Vulnerable" if page.audit else "Vulnerable (not checked)",
-        count=len(page.packages),
-        direct="".join(sections.direct_packages(page)),
+    style, script = (asset(f"review/report/assets/{name}") for name in ("style.css", "script.js"))
+    hashes = f"style-src {_hash(style)}; script-src {_hash(script)}"
+    return render(
+        "review/report/assets/page.html.j2",
+        # a page that has exactly this style and this script, and loads nothing
+        policy=f"default-src 'none'; {hashes}; base-uri 'none'; form-action 'none'",
+        page=page,
+        review=page.review,
+        data=page_data(page),
+        style=style,
+        script=script,
+        words=words,
+        sections=sections,
     )
 
 
@@ -162,13 +96,6 @@ def page_data(page: Page) -> str:
         "changes": changes_data(page),
     }
     return json.dumps(_clean(whole), ensure_ascii=False, separators=(",", ":")).translate(_INERT)
-
-
-def content_policy(style: str, script: str) -> str:
-    """Return a Content-Security-Policy for a page that has exactly this style and this script, and loads nothing."""
-    return (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
-    )
 
 
 def _hash(text: str) -> str:

@@ -282,7 +282,7 @@ def _file_differences(claim: PinClaim, listed: IndexedFile | None) -> Iterator[F
 
 
 def _open_points(claim: PinClaim, listed: IndexedFile) -> tuple[str, ...]:
-    """The points that an index's page leaves open, or claims without proof."""
+    """Yield the points that an index's page leaves open, or claims without proof."""
     pin, points = claim.pin, []
     if claim.exclude_newer is not None and listed.uploaded is None and pin.url is None:
         points.append(f"the upload before {claim.exclude_newer}: {pin.index} has no upload times")

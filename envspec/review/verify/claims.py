@@ -18,7 +18,7 @@ from envspec.spec.newer import moment_of
 
 
 def claims_of(lock: Lock, targets: Iterable[LockedTarget]) -> Claims:
-    """Collect what these targets of a lock claim, each claim once, with the targets that make it."""
+    """Collect the claims of these targets of a lock, each once, with the targets that make it."""
     targets_by_claim: dict[PinClaim, list[str]] = {}
     for target in targets:
         for claim in (*_claims(target, lock.inputs), *_builds(target, lock.inputs.exclude_newer)):
@@ -134,7 +134,7 @@ def is_pre_release(version: str) -> bool:
 
 
 def _version_demands(target: LockedTarget, name: str) -> tuple[str, ...]:
-    """List what the requirements of a target, its constraints and its packages say of a package's version."""
+    """List the bounds on a package's version by a target's requirements, constraints and packages."""
     inputs = target.inputs
     overrides = [line for line, _ in inputs.overrides if requirement_name(line) == name]
     edges = (line for pin in target.pins if pin.kind == "pip" for line in pin.dependencies)

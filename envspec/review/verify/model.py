@@ -118,7 +118,7 @@ class ClaimResult(Struct, frozen=True):
 
     @property
     def is_unasked(self) -> bool:
-        """Whether the claim, or a part of it, couldn't be asked somewhere."""
+        """Return whether the claim, or a part of it, couldn't be asked somewhere."""
         return any(outcome.unasked is not None for outcome in self.outcomes)
 
     @property

@@ -202,7 +202,7 @@ def test_the_name_the_tables_know(device: Device, name: str | None) -> None:
 def test_libraries_on_the_loaders_paths() -> None:
     shadowing = tuple(
         ForeignLibrary(f"/usr/local/cuda/lib64/libcu{name}.so.12", "LD_LIBRARY_PATH")
-        for name in ("dart", "blas", "dnn", "fft")
+        for name in ("dart", "blas", "dnn", "fft", "sparse")
     )
     stub = ForeignLibrary("/usr/local/cuda/lib64/stubs/libcuda.so", "LD_LIBRARY_PATH")
     preloaded = ForeignLibrary("/opt/libnccl.so.2", "LD_PRELOAD")
@@ -213,7 +213,7 @@ def test_libraries_on_the_loaders_paths() -> None:
     result = nvidia.libraries(replace(BARE, libraries=(*shadowing, stub, preloaded, system_wide)))
     codes = [finding.code for finding in result.findings]
     assert codes == ["cuda-stub", "cuda-shadowed", "cuda-shadowed", "cuda-in-system"]
-    assert "libcudart.so.12, " in result.findings[1].message and "and 1 more" in result.findings[1].message
+    assert "libcudart.so.12, " in result.findings[1].message and "and 2 more" in result.findings[1].message
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from support.channel import LocalChannel, Record, pythons
 
 from envspec.artifacts.conda_channels import CondaConfig
 from envspec.base.errors import ToolError
-from envspec.base.extras import how_to_get
 from envspec.base.progress import Progress
+from envspec.packages.own_extras import how_to_get
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.conda.setup import conda_client, conda_resolver, config_text
 from envspec.spec.model import CondaTable, Spec, Target

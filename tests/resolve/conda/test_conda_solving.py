@@ -15,8 +15,9 @@ from support.index import Index
 from support.serving import QuietFiles, serving
 
 from envspec.artifacts.conda_channels import ChannelAddress
-from envspec.base.errors import IndexFailure, Unsatisfiable, WrongBuild
+from envspec.base.errors import IndexFailure, Infeasible
 from envspec.lock.model import Pin
+from envspec.packages.conflict import Unsatisfiable
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.conda.solve import CondaResolver
 from envspec.resolve.pip.request import Preferences
@@ -102,7 +103,7 @@ def test_rattler_alone_takes_the_cpu_build_in_silence(channel: LocalChannel) -> 
     hopper = solve(channel, GPU)
     assert hopper["gpulib"].build == "cuda128_h_200"
     with pytest.raises(
-        WrongBuild, match=r"gpulib 2\.0 cpu_h_0 is the CPU build, the target is for CUDA 12\.8"
+        Infeasible, match=r"gpulib 2\.0 cpu_h_0 is the CPU build, the target is for CUDA 12\.8"
     ) as caught:
         solve(channel, replace(GPU, architectures=("sm_80", "sm_90")))
     assert caught.value.hint is not None
@@ -142,7 +143,7 @@ def test_a_newest_release_with_cuda_passes_none_over(channel: LocalChannel) -> N
 
 def test_no_build_of_the_asked_major_names_the_nearest(channel: LocalChannel) -> None:
     channel.write([*BASE, gpulib("1.0", "11.8"), gpulib("2.0", "13.0"), gpulib("2.0", None)])
-    with pytest.raises(WrongBuild) as caught:
+    with pytest.raises(Infeasible) as caught:
         solve(channel, GPU)
     assert caught.value.hint is not None
     assert "2.0 for CUDA 13.0; 1.0 for CUDA 11.8" in caught.value.hint

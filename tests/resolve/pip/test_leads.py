@@ -13,8 +13,8 @@ from hypothesis import event, given, settings, strategies as st
 from packaging.requirements import Requirement
 from support.examples import examples
 
-from envspec.base.errors import Unsatisfiable
 from envspec.net.index_proxy.releases import Release
+from envspec.packages.conflict import Unsatisfiable
 from envspec.resolve.pip.leads import LeadCase, lead_order, leading, leads, paths_from
 from envspec.resolve.pip.loop import Answer as Answered, Reviews, Settled, settle
 from envspec.resolve.pip.newest import fitting_releases, is_behind

@@ -7,8 +7,8 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
-from envspec.base.conflict import Clause, Conflict
-from envspec.base.errors import EnvspecError, IndexFailure, Infeasible, InternalError, Unsatisfiable
+from envspec.base.errors import EnvspecError, IndexFailure, Infeasible, InternalError
+from envspec.packages.conflict import Clause, Conflict, Unsatisfiable
 from envspec.resolve.pip.leads import Lead, Leading, leading
 from envspec.resolve.pip.loop import Answer, End, Reviews, Settled, Unsettled, settle
 from envspec.resolve.pip.problem import Bound, Problem, Strength

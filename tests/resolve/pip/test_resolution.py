@@ -14,8 +14,8 @@ from support.packages import Dist, sdist, wheel
 from support.torch_packages import stand_ins
 from uv import find_uv_bin
 
-from envspec.base.errors import Unsatisfiable
 from envspec.lock.model import Lock
+from envspec.packages.conflict import Unsatisfiable
 from envspec.resolve.pip.compile import UvCompile, compile_request
 from envspec.resolve.pip.setup import pip_resolver
 from envspec.resolve.uv.answer import Found

@@ -9,7 +9,7 @@ from support.machine import Machine, cpu
 from support.packages import Dist, wheel
 from support.torch_packages import stand_ins
 
-from envspec.base.errors import AnswerNo, Infeasible, WrongBuild
+from envspec.base.errors import AnswerNo, Infeasible
 from envspec.lock.model import Lock
 
 pytestmark = pytest.mark.e2e
@@ -98,7 +98,7 @@ def test_a_cpu_build_in_a_cuda_target_is_refused(machine: Machine, index: Index)
     """PyPI's page lies: what it calls torch 2.9.1 pins no CUDA runtime."""
     index.add(wheel("torch", "2.9.1"))
     machine.spec(cpu("torch==2.9.1", targets=targets(t=CUDA.format("12.8"))))
-    with pytest.raises(WrongBuild, match=r"t asks for CUDA 12\.8, but torch 2\.9\.1 from pypi is a CPU build"):
+    with pytest.raises(Infeasible, match=r"t asks for CUDA 12\.8, but torch 2\.9\.1 from pypi is a CPU build"):
         lock(machine)
 
 

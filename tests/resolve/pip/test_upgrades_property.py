@@ -14,8 +14,8 @@ from support.machine import Machine, cpu
 from support.packages import Dist, wheel
 from support.uv_questions import questions
 
-from envspec.base.errors import Unsatisfiable
 from envspec.lock.model import Lock
+from envspec.packages.conflict import Unsatisfiable
 from envspec.resolve.workflow.keep import Upgrade
 
 pytestmark = pytest.mark.e2e

@@ -71,7 +71,7 @@ def fitting(asked: Requirement) -> str:
 def test_a_lock_says_what_doctor_says(machine: Machine, index: Index, gpu: str, capability: str, platform: str) -> None:
     """No Jetson Thor locked with CUDA 13, for cuDNN was judged by x86_64's wheel, while doctor called it feasible."""
     variant, torch = newest_for(capability, platform)
-    cuda = torch_builds.cuda_of(variant)
+    cuda = torch_builds.cuda_of_variant(variant)
     version = torch.version.partition("+")[0]
     index.add(*required(torch, platform))
     if torch_builds.pypi_variant(version, platform) == variant:

@@ -15,7 +15,7 @@ SYSTEMS = ("linux-64", "linux-aarch64", "win-64", "osx-arm64")
 
 def asked(system: str, variant: str, python: str) -> Request:
     glibc = "2.40" if system.startswith("linux") else None
-    return Request(system, python, glibc, ("torch",), torch_builds.cuda_of(variant))
+    return Request(system, python, glibc, ("torch",), torch_builds.cuda_of_variant(variant))
 
 
 @pytest.mark.parametrize("variant", [*wheels.variants(), "cu132"])

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from envspec.base.errors import Unsatisfiable, Way
 from envspec.base.finding import Finding
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import Release
+from envspec.packages.conflict import Unsatisfiable
 from envspec.resolve.pip.behind import behind_findings, find_behind
 from envspec.resolve.pip.leads import LeadCase
 from envspec.resolve.pip.newest import fitting_releases
@@ -17,6 +17,7 @@ from envspec.resolve.torch_index.choice import choose
 from envspec.resolve.torch_index.holes import explain_torch, find_unheld, held_releases
 from envspec.resolve.uv.answer import Found, FoundFile
 from envspec.resolve.uv.conflict import read_conflict
+from envspec.spec.way import Way
 
 NO_BUILD = "the newest torch for CUDA 12.8 is 2.11.0"
 HOLE = "Because there is no version of torch==2.12.0 and server>=2 depends on torch==2.12.0, we can conclude that"

@@ -13,8 +13,7 @@ from support.golden import golden
 from support.index import Index
 from support.packages import wheel
 
-from envspec.base.conflict import Clause, Conflict
-from envspec.base.errors import Unsatisfiable
+from envspec.packages.conflict import Clause, Conflict, Unsatisfiable
 from envspec.resolve.uv.conflict import range_of, read_conflict
 from envspec.resolve.uv.errors import failure
 from envspec.resolve.uv.program import find_uv

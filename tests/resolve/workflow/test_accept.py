@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 from support.told import CondaTold, Told, pin
 
-from envspec.base.errors import IndexFailure, Infeasible, InfeasibleTargets, InternalError, Way, WrongBuild
+from envspec.base.errors import IndexFailure, Infeasible, InfeasibleTargets, InternalError
 from envspec.base.finding import Finding
 from envspec.lock.inputs import spec_case
 from envspec.lock.model import Artifact, LockedTarget, Pin
@@ -13,6 +13,7 @@ from envspec.resolve.workflow.keep import Kept
 from envspec.resolve.workflow.prepare import prepare
 from envspec.resolve.workflow.solve import Resolvers, solve
 from envspec.spec.parse import parse_spec
+from envspec.spec.way import Way
 
 LINUX = 'platform = "linux-64"'
 V100 = f'{LINUX}\ncuda = "12.8"\ngpus = ["V100"]'
@@ -46,7 +47,7 @@ def test_pins_that_cannot_work_are_refused_for_all_targets_at_once() -> None:
 
 
 def test_a_wheel_without_the_cuda_that_pypis_own_has_is_a_cpu_build() -> None:
-    with pytest.raises(WrongBuild, match=r"a asks for CUDA 12\.8, but torch 2\.9\.1 from pypi is a CPU build") as error:
+    with pytest.raises(Infeasible, match=r"a asks for CUDA 12\.8, but torch 2\.9\.1 from pypi is a CPU build") as error:
         accepted(Told(pin("torch", "2.9.1")), "'torch'", V100)
     assert error.value.place is not None and error.value.place.line == 7
     assert "`envspec builds torch --cuda 12.8`" in str(error.value.hint)

@@ -17,7 +17,7 @@ from support.packages import sdist, wheel
 from support.torch_packages import stand_ins
 
 import envspec
-from envspec.base.errors import EnvspecError, Infeasible, Way, parts
+from envspec.base.errors import EnvspecError, Infeasible, parts
 from envspec.lock.inputs import spec_case
 from envspec.lock.model import TargetInputs
 from envspec.resolve.workflow.obstacles import SECONDS, SOLVES, Trial, all_in_the_way, apply_way, write_way
@@ -25,6 +25,7 @@ from envspec.resolve.workflow.relock import relock
 from envspec.resolve.workflow.solve import solve
 from envspec.spec.model import Spec
 from envspec.spec.parse import load_spec, parse_spec
+from envspec.spec.way import Way
 
 TARGET = "[targets.t]\nplatform = 'linux-64'\ncuda = '13.0'\ngpus = ['H100']\n"
 
@@ -36,7 +37,7 @@ Answer = Callable[[Spec], "tuple[EnvspecError, ...] | None"]
 
 
 def refusal(code: str, about: str, targets: tuple[str, ...] = ("x", "y"), *ways: Way) -> Infeasible:
-    error = Infeasible(f"{about} is refused").with_packages(about)
+    error = Infeasible(f"{about} is refused").with_subjects(about)
     error.code, error.targets, error.ways = code, targets, ways
     return error
 

@@ -6,9 +6,10 @@ import pytest
 from msgspec.structs import replace
 from support.told import ByRequest, pin
 
-from envspec.base.errors import Infeasible, Unsatisfiable
+from envspec.base.errors import Infeasible
 from envspec.base.finding import Finding
 from envspec.lock.model import Lock, Pin, SolverView
+from envspec.packages.conflict import Unsatisfiable
 from envspec.packages.metadata import Metadata
 from envspec.packages.requirement import parse_requirement, published_requirement
 from envspec.resolve.pip.request import Preferences, Request

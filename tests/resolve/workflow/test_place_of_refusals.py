@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import pytest
 from support.told import ByRequest
 
-from envspec.base.conflict import Clause, Conflict
-from envspec.base.errors import EnvspecError, IndexFailure, SpecError, ToolError, Unsatisfiable, about
+from envspec.base.errors import EnvspecError, IndexFailure, SpecError, ToolError, about
 from envspec.lock.model import Pin
+from envspec.packages.conflict import Clause, Conflict, Unsatisfiable
 from envspec.resolve.pip.answer import attribute_to, prefix
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.pip.sources_needed import NeededSource, SourcesNeeded
@@ -48,18 +48,18 @@ def of_proof(*chain: Clause) -> EnvspecError:
     ("refused", "line"),
     [
         (of_proof(Clause("no-release", "hydra-core", "==9"), Clause("requires", "", "", "hydra-core", "==9")), 6),
-        (Unsatisfiable("a: [pip] asks for numpy<1, but conda installs numpy 2").with_packages("numpy"), 5),
+        (Unsatisfiable("a: [pip] asks for numpy<1, but conda installs numpy 2").with_subjects("numpy"), 5),
         (Unsatisfiable("a: app needs lib"), 0),
         (of_targets(Unsatisfiable("b: app needs lib"), "b"), 11),
         (SourcesNeeded({NEEDED: ["a"]}), 6),
         # the facts lack what the spec asks for, and the index doesn't answer
-        (IndexFailure("a: https://index.example/torch/ can't be read").with_packages("torch"), 14),
-        (of_targets(IndexFailure("a: https://index.example/torch/ can't be read").with_packages("torch"), "a"), 8),
+        (IndexFailure("a: https://index.example/torch/ can't be read").with_subjects("torch"), 14),
+        (of_targets(IndexFailure("a: https://index.example/torch/ can't be read").with_subjects("torch"), "a"), 8),
         # it failed outside, and nothing in the spec would mend it
         (IndexFailure("a: https://index.example/lib/ can't be read"), None),
-        (of_targets(IndexFailure("a: https://index.example/lib.whl can't be read").with_packages("lib"), "a"), None),
-        (ToolError("building the metadata of Hydra.Core failed").with_packages("hydra-core"), 6),
-        (SpecError("a: lib has a md5, and a lock holds sha256 alone").with_packages("lib"), 0),
+        (of_targets(IndexFailure("a: https://index.example/lib.whl can't be read").with_subjects("lib"), "a"), None),
+        (ToolError("building the metadata of Hydra.Core failed").with_subjects("hydra-core"), 6),
+        (SpecError("a: lib has a md5, and a lock holds sha256 alone").with_subjects("lib"), 0),
     ],
 )
 def test_a_refusal_has_its_place(refused: EnvspecError, line: int | None) -> None:
@@ -77,7 +77,7 @@ def test_a_refusal_has_its_place(refused: EnvspecError, line: int | None) -> Non
 
 def test_what_is_labelled_keeps_the_packages_that_it_is_about() -> None:
     with pytest.raises(SpecError) as error, attribute_to(("a", "b")), about("lib"):
-        raise prefix(SpecError("app has a md5").with_packages("app"), "a, b")
+        raise prefix(SpecError("app has a md5").with_subjects("app"), "a, b")
     assert (error.value.message, error.value.about, error.value.targets) == (
         "a, b: app has a md5",
         ("app",),

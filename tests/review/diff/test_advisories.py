@@ -6,8 +6,7 @@ import pytest
 from diff_samples import added, both, fields, pins, reviewed, version, wheel
 
 from envspec.review.diff.advisories import Key, Known, Vulnerability, facts, versions, with_advisories
-from envspec.review.diff.as_json import as_json
-from envspec.review.diff.html import html
+from envspec.review.diff.documents import as_json, html
 from envspec.review.diff.markdown import LIMIT, markdown
 from envspec.review.diff.rows import LookedUp, Review
 from envspec.review.diff.text import text

@@ -19,8 +19,7 @@ from lock_strategies import locks
 
 from envspec.lock.formats.foreign.side import Side
 from envspec.lock.model import Lock
-from envspec.review.diff.as_json import as_json
-from envspec.review.diff.html import html
+from envspec.review.diff.documents import as_json, html
 from envspec.review.diff.markdown import LIMIT, markdown
 from envspec.review.diff.model import Diff, nothing
 from envspec.review.diff.review import diff, review

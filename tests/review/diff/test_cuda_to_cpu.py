@@ -45,6 +45,11 @@ def test_of_a_lock(platform: str, version: str, index: str) -> None:
     assert (gpu(found), found.risk) == (HIGH, "high")
 
 
+def test_a_build_for_one_architecture_is_one_for_its_cuda() -> None:
+    found = review(lock("linux-64", "2.8.0+cu128.sm120", "own"), lock("linux-64", "2.8.0+cpu", "pytorch/cpu"))
+    assert gpu(found) == HIGH
+
+
 def test_on_linux_it_is_a_build_for_cuda() -> None:
     assert gpu(review(lock("linux-64", "2.8.0+cu128", "pytorch/cu128"), lock("linux-64", "2.8.0", "pypi"))) == []
 

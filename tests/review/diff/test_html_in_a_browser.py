@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from support.browser import Browser
 
 from envspec.lock.formats.foreign.side import Side
-from envspec.review.diff.html import html
+from envspec.review.diff.documents import html
 from envspec.review.diff.judged import with_spec_changes
 from envspec.review.diff.review import review
 from envspec.review.diff.rows import Fact, Review

@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from envspec.lock.formats.foreign.side import Side
 from envspec.lock.model import LockedPython
-from envspec.review.diff.as_json import as_json
-from envspec.review.diff.html import html
+from envspec.review.diff.documents import as_json, html
 from envspec.review.diff.markdown import markdown
 from envspec.review.diff.review import review
 from envspec.review.diff.rows import Review

@@ -12,7 +12,7 @@ from support.applied import apply
 from envspec.lock.formats.foreign.side import Side
 from envspec.lock.model import Lock
 from envspec.lock.read import loads
-from envspec.review.diff.as_json import as_json
+from envspec.review.diff.documents import as_json
 from envspec.review.diff.markdown import markdown
 from envspec.review.diff.review import diff, review
 from envspec.review.diff.rows import Review

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from envspec.base.texts import clean_text
 from envspec.lock.formats.foreign.side import Side
 from envspec.lock.model import GitSource, Lock
-from envspec.review.diff.html import html
+from envspec.review.diff.documents import html
 from envspec.review.diff.markdown import LIMIT, inert, markdown
 from envspec.review.diff.review import review
 from envspec.review.diff.rows import Fact, Review

@@ -29,8 +29,7 @@ from msgspec.structs import replace
 from envspec.lock.formats.foreign.side import EVERYTHING, Side
 from envspec.lock.model import Artifact, GitSource, Lock, LockedImage, Pin
 from envspec.packages.stated import StatedMetadata
-from envspec.review.diff.as_json import as_json
-from envspec.review.diff.html import html
+from envspec.review.diff.documents import as_json, html
 from envspec.review.diff.markdown import markdown
 from envspec.review.diff.model import nothing
 from envspec.review.diff.review import review

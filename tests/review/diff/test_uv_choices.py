@@ -273,8 +273,7 @@ def test_forks_are_few() -> None:
 
 
 def test_what_was_chosen_is_said_in_every_format(tmp_path: Path) -> None:
-    from envspec.review.diff.as_json import as_json
-    from envspec.review.diff.html import html
+    from envspec.review.diff.documents import as_json, html
     from envspec.review.diff.markdown import markdown
     from envspec.review.diff.text import text
 

@@ -5,11 +5,13 @@ import hashlib
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 from support import report as sample
 
+import envspec
 from envspec.lock.formats.foreign.side import Side
 from envspec.lock.model import Lock, LockedPython
 from envspec.review.diff.model import nothing
@@ -157,3 +159,19 @@ def test_targets_of_all_packages_are_left_out_of_the_data() -> None:
     data = json.loads(page_data(page()))
     variants = {one["name"]: one["variants"] for one in data["packages"]}
     assert variants["fsspec"][0]["targets"] is None and variants["lib"][0]["targets"] == [0]
+
+
+OWN = {
+    *("asset('prove/smoke/report/page.css')", "asset('review/diff/page.css')", "policy", "style", "script", "data"),
+    *("chart.bar(figure)", "chart.curves(curves)"),
+}
+"""The values that templates don't escape: envspec's own files, JSON without markup, drawings with escaped labels."""
+
+
+def test_templates_escape_all_but_envspecs_own_texts() -> None:
+    templates = [path.read_text(encoding="utf-8") for path in Path(envspec.__file__).parent.rglob("*.html.j2")]
+    unescaped = {name for text in templates for name in re.findall(r"\{\{-? *([^{}]+?)\|safe", text)}
+    assert {name.replace('"', "'") for name in unescaped} == OWN
+    # a value outside quotes could end its attribute
+    assert not [part for text in templates for part in re.findall(r"<[^<>]*[a-z]=\{\{", text)]
+    assert "autoescape" not in "".join(templates)

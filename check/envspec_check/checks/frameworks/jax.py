@@ -25,8 +25,8 @@ HOSTS = 4
 
 
 def plugins() -> Dict[str, str]:
-    """The plugins for accelerators that JAX would load, each with the distribution that brings it: entry points, and
-    the modules of a package without a file (discover_pjrt_plugins of jax/_src/xla_bridge.py)."""
+    """Return the plugins for accelerators that JAX would load, each with the distribution that brings it: entry points,
+    and the modules of a package without a file (discover_pjrt_plugins of jax/_src/xla_bridge.py)."""
     spec = importlib.util.find_spec("jax_plugins")
     folders = list(spec.submodule_search_locations or []) if spec else []
     by_name = {module.name: "jax_plugins" for module in pkgutil.iter_modules(folders)}
@@ -262,7 +262,7 @@ def recurrence_exactly(rows: Any, weights: Any, turns: int) -> Any:
 
 @check("jax.jit", torch=False)
 def jax_jit(ctx: Context) -> Outcome:
-    """What is compiled gives what isn't and what float64 gives, is traced once for a shape, and again for another."""
+    """Compiled functions agree with plain ones and float64, and are traced once for a shape, again for another."""
     kit, np = JaxKit(ctx), numpy()
     jax, jnp, made = kit.jax, kit.jnp, np.random.RandomState(ctx.seed)
     traced: List[Tuple[int, ...]] = []
@@ -290,7 +290,7 @@ def jax_jit(ctx: Context) -> Outcome:
 
 
 def mesh_of(jax: Any) -> Tuple[Any, Callable[..., Any], Any]:
-    """All devices as a mesh of one axis, how rows lie on it, and what runs a function on each of them."""
+    """Return all devices as a mesh of one axis, how rows lie on it, and what runs a function on each of them."""
     sharding = importlib.import_module("jax.sharding")
     mesh = sharding.Mesh(numpy().array(jax.devices()), ("data",))
     each = getattr(jax, "shard_map", None)  # from 0.6.1 on; before it's experimental
@@ -309,7 +309,7 @@ def mesh_of(jax: Any) -> Tuple[Any, Callable[..., Any], Any]:
 
 @check("jax.sharding", torch=False)
 def jax_sharding(ctx: Context) -> Outcome:
-    """What lies on all devices is computed there, as one device and float64 compute it; collectives are exact."""
+    """Arrays on all devices are computed there, and agree with one device and float64; collectives are exact."""
     settle(ctx, hosts=HOSTS)
     kit, np = JaxKit(ctx), numpy()
     jax, jnp, count = kit.jax, kit.jnp, len(kit.jax.devices())
@@ -361,7 +361,7 @@ def jax_sharding(ctx: Context) -> Outcome:
 
 
 def split_layers(jax: Any, params: Params, lying: Callable[..., Any]) -> Params:
-    """The weights with the width of the network shared among the devices."""
+    """Return the weights with the width of the network shared among the devices."""
     axes = {"w1": (None, "data"), "b1": ("data",), "w2": ("data", None), "b2": ()}
     return {name: jax.device_put(weights, lying(*axes[name])) for name, weights in params.items()}
 

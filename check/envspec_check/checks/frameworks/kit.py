@@ -51,19 +51,19 @@ class Kit:
         return TOLERANCES[precision]
 
     def put(self, array: Any, precision: str) -> Any:
-        """An array on the device, in a precision."""
+        """Return an array on the device, in a precision."""
         raise NotImplementedError
 
     def back(self, array: Any) -> Any:
-        """An array in NumPy's float64."""
+        """Return an array in NumPy's float64."""
         raise NotImplementedError
 
     def pull(self, function: Callable[..., Any], inputs: List[Any], weights: Any) -> Tuple[Any, List[Any]]:
-        """A function's result, and the gradients of its sum by these weights for each input."""
+        """Return a function's result, and the gradients of its sum by these weights for each input."""
         raise NotImplementedError
 
     def gradients(self, params: Params, rows: Any, labels: Any) -> Tuple[float, Params]:
-        """The loss of the network of `oracle` and its gradients, in float32."""
+        """Return the loss of the network of `oracle` and its gradients, in float32."""
         raise NotImplementedError
 
     def training(self, seed: int, precision: str, dropout: bool = False) -> Any:
@@ -161,7 +161,7 @@ def training(ctx: Context, kit: Callable[..., Kit], precision: str) -> Outcome:
 
 
 def digests(leaves: Dict[str, Any]) -> Dict[str, str]:
-    """A digest of each leaf: equal if, and only if, they are equal bit by bit."""
+    """Return a digest of each leaf: equal if, and only if, they are equal bit by bit."""
     hashes = {}
     for name, leaf in leaves.items():
         array = numpy().asarray(leaf)
@@ -242,7 +242,7 @@ def part(ctx: Context, name: str, saved: str, *load: str, kit: Callable[..., Kit
 
 
 def put_checks(name: str, kit: Callable[..., Kit]) -> None:
-    """Put what is asked of every such framework into the table."""
+    """Put the checks of every such framework into the table."""
     for precision in TOLERANCES:
         check(f"{name}.operators.{precision}", torch=False)(functools.partial(operators, kit=kit, precision=precision))
     check(f"{name}.grad", torch=False)(functools.partial(gradient, kit=kit))

@@ -28,7 +28,7 @@ def varint(number: int) -> bytes:
 
 
 def message(*fields: Tuple[int, Any]) -> bytes:
-    """A message of Protocol Buffers: numbers of fields, each with its value."""
+    """Return a message of Protocol Buffers: numbers of fields, each with its value."""
     encoded = b""
     for key, value in fields:
         if isinstance(value, int):
@@ -44,13 +44,13 @@ def message(*fields: Tuple[int, Any]) -> bytes:
 
 
 def tensor(name: str, array: Any) -> bytes:
-    """A TensorProto."""
+    """Return a TensorProto."""
     kind = FLOAT if str(array.dtype) == "float32" else INT64
     return message((1, array.shape), (2, kind), (8, name), (9, array.tobytes()))
 
 
 def node(kind: str, inputs: Sequence[str], output: str, **attributes: int | float | List[int]) -> bytes:
-    """A NodeProto."""
+    """Return a NodeProto."""
     held: List[Tuple[int, Any]] = []
     for name, value in attributes.items():
         key, form = {int: (3, 2), float: (2, 1), list: (8, 7)}[type(value)]
@@ -64,8 +64,8 @@ def value_info(name: str, kind: int, shape: Sequence[int | str]) -> bytes:
 
 
 def model(params: Dict[str, Any], kernel: Any, scale: Any) -> bytes:
-    """A ModelProto (onnx.proto, IR 8, opset 17) of the network of `oracle` and of its operators, made by hand: the
-    package onnx is often not there."""
+    """Return a ModelProto (onnx.proto, IR 8, opset 17) of the network of `oracle` and of its operators, made by hand:
+    the package onnx is often not there."""
     np = numpy()
     held = {**params, "kernel": kernel, "scale": scale, "half": np.float32([0.5]), "zero": np.zeros_like(scale)}
     nodes = [

@@ -24,7 +24,7 @@ def matmul(first: Any, second: Any) -> Any:
 
 
 def convolution(images: Any, kernel: Any) -> Any:
-    """Of NHWC images with an HWIO kernel, stride 2, without padding."""
+    """Convolve NHWC images with an HWIO kernel, stride 2, without padding."""
     np = numpy()
     windows = np.lib.stride_tricks.sliding_window_view(images, kernel.shape[:2], (1, 2))[:, ::2, ::2]
     return np.einsum("nhwcij,ijco->nhwo", windows, kernel, optimize=True)
@@ -40,7 +40,7 @@ def attention(query: Any, key: Any, value: Any) -> Any:
 
 
 def norm(rows: Any, scale: Any) -> Any:
-    """A layer's normalisation with a scale, and tanh."""
+    """Return a layer's normalisation with a scale, and tanh."""
     np = numpy()
     centred = rows - rows.mean(-1, keepdims=True)
     return np.tanh(centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * scale)
@@ -83,7 +83,8 @@ def slope(function: Callable[..., Any], inputs: Sequence[Any], at: int, directio
 
 
 def farthest(result: Any, exact: Any) -> float:
-    """The largest difference as a share of the largest value; infinite where a shape is another or a value is none."""
+    """Return the largest difference as a share of the largest value; infinite where a shape is another or a value is
+    none."""
     np = numpy()
     result = np.asarray(result, dtype=np.float64)
     if result.shape != exact.shape or not np.isfinite(result).all():
@@ -97,7 +98,7 @@ RATE, MOMENTUM = 0.1, 0.8
 
 
 def first_params(seed: int) -> Params:
-    """A network of two layers, as every framework begins with it: in float32, which all of them hold."""
+    """Return a network of two layers, as every framework begins with it: in float32, which all of them hold."""
     np = numpy()
     made = np.random.RandomState(seed)
     sizes = {"w1": (INPUTS, HIDDEN), "b1": (HIDDEN,), "w2": (HIDDEN, CLASSES), "b2": (CLASSES,)}
@@ -121,7 +122,7 @@ def logits_of(params: Params, rows: Any) -> Any:
 
 
 def loss_and_gradients(params: Params, rows: Any, labels: Any) -> Tuple[float, Params]:
-    """The mean cross entropy of a batch and its gradients, worked out by hand."""
+    """Return the mean cross entropy of a batch and its gradients, worked out by hand."""
     np = numpy()
     held = np.tanh(rows @ params["w1"] + params["b1"])
     logits = held @ params["w2"] + params["b2"]
@@ -141,7 +142,7 @@ def wide(params: Params) -> Params:
 
 
 def train_by_hand(seed: int, steps: int) -> Tuple[List[float], Params]:
-    """The losses of a training by SGD with momentum, and the weights at its end."""
+    """Return the losses of a training by SGD with momentum, and the weights at its end."""
     params = wide(first_params(seed))
     speed = {name: value * 0.0 for name, value in params.items()}
     losses = []

@@ -29,7 +29,7 @@ def rapids_check(name: str, module: str) -> Callable[[Callable[..., Outcome]], C
 
 
 def table(pandas: Any, seed: int) -> Any:
-    """Whole numbers, others, words and gaps."""
+    """Make columns of whole numbers, floats, words and gaps."""
     np, made = numpy(), numpy().random.RandomState(seed)
     values = made.standard_normal(ROWS)
     values[made.randint(ROWS, size=100)] = np.nan

@@ -233,7 +233,7 @@ put_checks("tensorflow", TensorFlowKit)
 
 @check("tensorflow.function", torch=False)
 def tensorflow_function(ctx: Context) -> Outcome:
-    """What is traced, or compiled by XLA, gives what isn't and what float64 gives; it is traced once for a shape."""
+    """A function, traced or compiled by XLA, agrees with the plain one and float64; it is traced once for a shape."""
     kit, np = TensorFlowKit(ctx), numpy()
     tf, made, traced = kit.tf, numpy().random.RandomState(ctx.seed), []
 
@@ -300,7 +300,7 @@ def tensorflow_keras(ctx: Context) -> Outcome:
 
 @check("tensorflow.sharding", torch=False)
 def tensorflow_sharding(ctx: Context) -> Outcome:
-    """What MirroredStrategy shares among all devices gives what float64 gives; an all-reduce is exact."""
+    """MirroredStrategy on all devices agrees with float64; an all-reduce is exact."""
     kit, np = TensorFlowKit(ctx), numpy()
     tf = kit.tf
     gpu = on_gpu(ctx, tf)

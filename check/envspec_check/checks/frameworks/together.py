@@ -64,7 +64,7 @@ LESS = {"jax": "XLA_PYTHON_CLIENT_PREALLOCATE=false", "tensorflow": "TF_FORCE_GP
 
 
 def here(ctx: Context) -> List[str]:
-    """The frameworks that take turns: those of the lock that compute on the device. Raises Skip below two."""
+    """Return the frameworks that take turns: those of the lock that compute on the device. Raises Skip below two."""
     names = [name for name in frameworks(ctx.lock) if name in TURNS and (name != "cupy" or ctx.device == "cuda")]
     if len(names) < 2:
         raise Skip("no two of {} are there to compute on the {}".format(", ".join(TURNS), ctx.device))
@@ -99,7 +99,7 @@ def take_turns(ctx: Context, names: List[str], **env: str) -> List[Dict[str, Any
 
 
 def compare_footprints(ctx: Context, name: str) -> Tuple[Dict[str, Any], List[Tuple[str, float, str]]]:
-    """How much of a GPU a framework takes for a little work, by itself and where it's told to take no more than that
+    """Compare a framework's share of a GPU for a little work, by itself and where it's told to take no more than that
     needs: details and figures. Raises Fault where it is too much."""
     total = Driver().memory()[1]
     variable = LESS[name].partition("=")

@@ -28,7 +28,7 @@ def device_driver(ctx: Context) -> Outcome:
 
 
 def expected_gpus(environ: Mapping[str, str]) -> tuple[int, str] | None:
-    """How many GPUs this process was given, and by what; None where neither says. What CUDA_VISIBLE_DEVICES lists comes
+    """Return the number of GPUs given to this process, and the giver; None without one. CUDA_VISIBLE_DEVICES comes
     first: Slurm binds one of a node's GPUs to each task by it."""
     listed = environ.get("CUDA_VISIBLE_DEVICES")
     if listed:

@@ -11,7 +11,7 @@ from envspec_check.trainer import exactly
 
 
 def product(torch: Any, first: Any, second: Any) -> Any:
-    """The product in bf16 of two float8 matrices, times 1.5. torch 2.1 to 2.4 gave the largest value with it."""
+    """Return the product in bf16 of two float8 matrices, times 1.5. torch 2.1 to 2.4 gave the largest value with it."""
     scales = {"scale_a": torch.tensor(0.5, device=first.device), "scale_b": torch.tensor(3.0, device=first.device)}
     result = torch._scaled_mm(first, second, out_dtype=torch.bfloat16, **scales)
     return result[0] if isinstance(result, tuple) else result
@@ -43,7 +43,7 @@ def operators_fp8(ctx: Context) -> Outcome:
 
 @check("figures.fp8", needs="gpu")
 def figures_fp8(ctx: Context) -> Outcome:
-    """How fast matrices of 8-bit floats multiply."""
+    """Speed of products of matrices of 8-bit floats."""
     size = 4096 if ctx.quick else 8192
     factor = matrix(ctx, size, size)
     seconds = median_seconds(ctx, lambda: product(ctx.torch, factor, factor.t()), 0.3 if ctx.quick else 1.0)

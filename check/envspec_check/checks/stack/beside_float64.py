@@ -69,8 +69,8 @@ class Plain(NamedTuple):
         return self.torch.nn.functional.cross_entropy(model(rows), labels)
 
     def far(self, weights: Iterable[Any], batches: List[slice], optimizer: Any = None) -> float:
-        """How far weights are, at the worst, from those after a step in float64 with each of these rows: of SGD, or of
-        another optimizer of the exact model."""
+        """Return the weights' greatest distance from those after a step in float64 with each of these rows: of SGD, or
+        of another optimizer of the exact model."""
         optimizer = optimizer or self.torch.optim.SGD(self.exact.parameters(), lr=0.1)
         for rows in batches:
             optimizer.zero_grad()

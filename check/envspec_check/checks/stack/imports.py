@@ -28,8 +28,8 @@ PROJECT = ("pyproject.toml", "setup.py")
 
 
 def modules_of(files: Iterable[str]) -> List[str]:
-    """The modules that a distribution's files are, by their paths: below a folder that is no package itself, those
-    which are."""
+    """Return the modules that a distribution's files are, by their paths: below a folder that is no package itself,
+    those which are."""
     modules: Set[str] = set()
     packages: Set[Tuple[str, ...]] = set()
     trees: Set[Tuple[str, ...]] = set()
@@ -51,7 +51,7 @@ def modules_of(files: Iterable[str]) -> List[str]:
 
 
 def requests(lock: Dict[str, Any]) -> Dict[str, str]:
-    """The distributions that the spec asks for, each with the name of its package."""
+    """Return the distributions that the spec asks for, each with the name of its package."""
     requested = {}
     for kind in ("conda", "pip"):
         for package in lock.get(kind, []):

@@ -18,7 +18,7 @@ Used = Callable[[Context, Any], Outcome]
 
 
 def describe(ctx: Context, name: str) -> str:
-    """A locked package and the file that it is installed from."""
+    """Return a locked package and the file that it is installed from."""
     for kind in ("pip", "conda"):
         for package in ctx.lock.get(kind, []):
             if package["name"] == name:

@@ -82,14 +82,6 @@ def curve_sentences(of: Mapping[str, Curve]) -> Iterator[str]:
         yield line if curve else f"{line}no step"
 
 
-def legend_line(index: int) -> str:
-    """Draw the line of the curve at `index`, for a legend."""
-    return (
-        '<svg class="key" viewBox="0 0 28 10" aria-hidden="true">'
-        f'<line class="line l{index % LINES}" x1="0" y1="5" x2="28" y2="5"/></svg>'
-    )
-
-
 def bar(figure: Figure) -> str:
     """Draw a figure's value as a bar from 0, with the allowed range behind it and the reference as a stroke. Empty
     without a reference.
@@ -132,7 +124,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def _pieces(curve: Curve) -> Iterator[list[tuple[int, float]]]:
-    """Split a curve at missing numbers, each part as steps and values, thinned to what a screen can show."""
+    """Split a curve at missing numbers, each part as steps and values, thinned to the points that a screen can show."""
     every = max(1, math.ceil(len(curve) / _POINTS))
     piece: list[tuple[int, float]] = []
     for step, value in enumerate(curve, 1):

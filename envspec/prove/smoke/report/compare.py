@@ -149,7 +149,7 @@ def _of(report: SmokeReport) -> tuple[tuple[str, str], ...]:
 
 
 def _architecture(report: SmokeReport) -> str:
-    """A GPU's capability, else the machine of the system: CPUs of one machine may differ in what they can."""
+    """Return a GPU's capability, else the system's machine: CPUs of one machine may differ in their instructions."""
     if report.device == "cuda":
         return ", ".join(sorted({gpu.capability for gpu in report.machine.gpus})) or "none"
     return next((word for word in ("x86_64", "aarch64", "arm64") if word in report.machine.system), "unknown")
@@ -170,8 +170,7 @@ def _weights(left: SmokeReport, right: SmokeReport, differing: dict[str, None]) 
 
 
 def _beside_float64(left: SmokeReport, right: SmokeReport) -> str:
-    """How far from float64 both computed, where both were judged by that: unlike GPUs give the same answers so, and no
-    other way."""
+    """Compare both runs' distances from float64, where both have one: unlike GPUs agree in these alone."""
     checks = [check for report in (left, right) for check in report.checks if check.name == "training.reference"]
     if [check.status for check in checks] != ["pass", "pass"] or left.workload != right.workload:
         return ""
@@ -180,7 +179,7 @@ def _beside_float64(left: SmokeReport, right: SmokeReport) -> str:
 
 
 def numbers_in(value: object) -> Iterator[float]:
-    """The numbers in a report's nested tables, whatever else is there."""
+    """Yield the numbers in a report's nested tables."""
     if isinstance(value, Mapping):
         for part in value.values():
             yield from numbers_in(part)

@@ -101,5 +101,5 @@ def _line(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Remove what XML 1.0 can't hold from a text; colour codes go first, so that no part of them stays."""
+    """Remove the characters that XML 1.0 can't hold; colour codes go first, so that no part of them stays."""
     return _ILLEGAL.sub("", _COLOUR.sub("", text).replace("\r\n", "\n").replace("\r", "\n"))

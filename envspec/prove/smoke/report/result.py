@@ -6,7 +6,7 @@ verdicts and computes them from its checks: a skip never counts as a pass, and a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -365,11 +365,8 @@ class Results(Struct, frozen=True, dict=True):
     @property
     def check_names(self) -> tuple[str, ...]:
         """Every check of any run, in the order of the groups, then of the reports."""
-        return tuple(dict.fromkeys(check.name for check in sorted(self._checks(), key=group_order)))
-
-    def _checks(self) -> Iterator[CheckResult]:
-        for run in self.runs:
-            yield from run.checks
+        checks = (check for run in self.runs for check in run.checks)
+        return tuple(dict.fromkeys(check.name for check in sorted(checks, key=group_order)))
 
 
 def group_order(check: CheckResult) -> int:
@@ -378,7 +375,7 @@ def group_order(check: CheckResult) -> int:
 
 
 def findings(checks: Iterable[CheckResult]) -> tuple[CheckResult, ...]:
-    """The checks to explain: the failed, then the skipped."""
+    """List the checks to explain: the failed, then the skipped."""
     listed = list(checks)
     return tuple([c for c in listed if c.status == "fail"] + [c for c in listed if c.status == "skip"])
 

@@ -81,7 +81,7 @@ def reference_words(figure: Figure) -> str:
 
 
 def peak_words(figure: Figure) -> str:
-    """Say which share of the card's peak a figure is: "71 % of the card's peak, 989 TFLOP/s". Empty without a peak."""
+    """Return a figure's share of the card's peak: "71 % of the card's peak, 989 TFLOP/s". Empty without a peak."""
     if figure.share is None or figure.peak is None:
         return ""
     return f"{100 * figure.share:.0f} % of the card's peak, {number(figure.peak.value)} {clean(figure.unit)}"
@@ -93,7 +93,7 @@ def place(run: Run) -> str:
 
 
 def facts(report: SmokeReport) -> Iterator[tuple[str, str]]:
-    """List what was checked and on what machine, as pairs of a word and its value, without unknown facts."""
+    """List the subject and the machine of a report, as pairs of a word and its value, without unknown facts."""
     machine, torch = report.machine, report.torch
     how = f"{report.workload}, {plural(report.steps, 'step')}, seed {report.seed}{', quick' if report.quick else ''}"
     yield "Workload", clean(how)

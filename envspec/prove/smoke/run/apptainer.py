@@ -103,7 +103,8 @@ class Apptainer(Struct, frozen=True):
         words += ["--nv"] if case.wants_gpu else []
         # --mount takes any path as CSV; --bind would end one at a comma or a colon
         for source, place, mode in ((carried, CARRIED, ",ro"), (results, RESULTS, "")):
-            words += ["--mount", f'type=bind,"source={_csv(source)}",destination={place}{mode}']
+            quoted = source.replace('"', '""')
+            words += ["--mount", f'type=bind,"source={quoted}",destination={place}{mode}']
         # contained, they are 64 MiB where Apptainer is installed setuid (sessiondir max size)
         words += ["--bind", "/tmp", "--bind", "/dev/shm"]
         words += ["--env", "PYTHONNOUSERSITE=1", "--pwd", RESULTS, str(self.image(case)), "sh", "-c", _AT_HOME, "sh"]
@@ -133,7 +134,3 @@ def _shell_of(logins: Mapping[str, str]) -> tuple[str, str]:
     paths = {name: f'"$0/{name}"' for name in logins}
     writing = (f'printf "%s\\n" "${{{secret_variable(name)}?}}" >{path}' for name, path in paths.items())
     return " ".join(paths.values()), " && ".join(writing)
-
-
-def _csv(value: str) -> str:
-    return value.replace('"', '""')

@@ -108,7 +108,7 @@ _MARK = re.compile("\x02([A-Za-z_]+)\x03")
 
 
 def variable(name: str) -> str:
-    """A mark that becomes `"$name"` in a script. Only scripts' commands can have it."""
+    """Return a mark that becomes `"$name"` in a script. Only scripts' commands can have it."""
     return f"\x02{name}\x03"
 
 
@@ -210,7 +210,7 @@ def record_digests(artifacts: Path, wheels: Iterable[tuple[str, str]]) -> dict[s
 
 
 def record_digest(wheel: Path | IO[bytes] | io.RawIOBase) -> str | None:
-    """Give the digest of what a wheel's RECORD says of its files that lie among the packages, however it's installed.
+    """Return the digest of a wheel's RECORD in its part about files among the packages, however it's installed.
     A wheel is a path, or a file that can be read anywhere in it. None where there is no such wheel, or its RECORD can't
     be read. `static.distributions` of the check has the twin.
     """
@@ -258,7 +258,7 @@ class CheckOptions(Struct, frozen=True):
     deep: bool = False
 
     def arguments(self) -> tuple[str, ...]:
-        """The same options as the check's arguments."""
+        """Return the same options as the check's arguments."""
         words = ["--device", self.device]
         words += ["--workload", self.workload] if self.workload else []
         words += ["--steps", str(self.steps)] if self.steps else []

@@ -24,7 +24,7 @@ OnText = Callable[[int, str], None]
 
 
 def steps(runner: Runner, case: SmokeCase, options: CheckOptions, folders: Folders) -> tuple[tuple[Step, ...], Command]:
-    """The steps that prepare a case's environment, and the command that checks it."""
+    """Return the steps that prepare a case's environment, and the command that checks it."""
     carried, results = folders.carried_folder(case), folders.run(case.title)
     before: tuple[Step, ...] = (
         folders.carry(case),

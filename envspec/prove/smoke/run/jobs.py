@@ -286,7 +286,7 @@ class JobPlan(Struct, frozen=True):
         return (self.folders.carry(case), *self.inner.prepare(case))
 
     def steps(self) -> tuple[Step, ...]:
-        """All steps in order, for a dry run."""
+        """Return all steps in order, for a dry run."""
         steps: list[Step] = [step for case in self.cases for step in self.preparation(case)]
         for job in self.jobs:
             steps += [self.script(job), self.submission(job)]

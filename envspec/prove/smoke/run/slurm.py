@@ -66,7 +66,7 @@ class Partition(Struct, frozen=True):
 
 
 def partition_of(text: str) -> Partition:
-    """`a100` or `a100=cu126-*,cu128-ampere`. Raises InputError."""
+    """Read `a100` or `a100=cu126-*,cu128-ampere`. Raises InputError."""
     name, equals, patterns = text.partition("=")
     listed = tuple(pattern.strip() for pattern in patterns.split(",") if pattern.strip())
     if not name or name.startswith("-") or not name.isprintable() or (equals and not listed):

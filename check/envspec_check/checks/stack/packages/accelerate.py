@@ -11,7 +11,7 @@ from envspec_check.interface import Context, Outcome, failed
 
 @stack_check("accelerate")
 def stack_accelerate(ctx: Context, accelerate: Any) -> Outcome:
-    """What an Accelerator prepares takes the steps that plain torch takes in float64."""
+    """An Accelerator's model takes the steps that plain torch takes in float64."""
     torch, plain, taken = ctx.torch, plain_training(ctx), []
     items = torch.utils.data.TensorDataset(plain.rows, plain.labels)
     accelerator = accelerate.Accelerator(cpu=ctx.device == "cpu", mixed_precision="no")

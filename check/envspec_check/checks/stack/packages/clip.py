@@ -12,8 +12,8 @@ from envspec_check.workloads.multimodal import clip_logits, clip_of, contrast
 
 
 def by_hand(torch: Any, model: Any, images: Any, words: Any, heads: int, quick: bool) -> Any:
-    """The logits of a model's weights as CLIP's paper has them (Radford and others, 2021), without the package's code.
-    An image's attention has `heads`; `quick` is OpenAI's own GELU."""
+    """Return the logits of a model's weights as CLIP's paper has them (Radford and others, 2021), without the package's
+    code. An image's attention has `heads`; `quick` is OpenAI's own GELU."""
     own, parts = dict(model.named_parameters()), torch.nn.functional
 
     def linear(name: str, x: Any) -> Any:

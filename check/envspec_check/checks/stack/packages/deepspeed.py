@@ -37,13 +37,13 @@ def is_there(ctx: Context, deepspeed: Any, name: str) -> bool:
 
 
 def compiler_of(name: str) -> Any:
-    """What compiles an optimizer's operator, beside ninja."""
+    """Return the compiler of an optimizer's operator, beside ninja."""
     return shutil.which("ninja") and shutil.which("g++" if name == "DeepSpeedCPUAdam" else "nvcc")
 
 
 def steps_of_zero(ctx: Context, deepspeed: Any, stage: int, short: Optional[str] = None) -> Outcome:
-    """A step of an engine that shares the optimizer's state (1) and the gradients (2) among ranks, of which it is the
-    only one; with `short`, in mixed precision of this type, to which its weights are rounded."""
+    """Return a step of an engine that shares the optimizer's state (1) and the gradients (2) among ranks, of which it
+    is the only one; with `short`, in mixed precision of this type, to which its weights are rounded."""
     plain = plain_training(ctx)
     mixed = {short: {"enabled": True, **({"initial_scale_power": 8} if short == "fp16" else {})}} if short else {}
     engine = deepspeed.initialize(

@@ -17,7 +17,7 @@ KNOWN = 0.35
 
 
 def write_images(ctx: Context, vision: Any, count: int) -> str:
-    """A folder of JPEGs in two classes, of which one is red and one blue."""
+    """Write a folder of JPEGs in two classes, of which one is red and one blue."""
     torch, folder = ctx.torch, ctx.scratch / "images"
     drawn = torch.Generator().manual_seed(ctx.seed)
     for at in range(count):

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from support.examples import examples
 
-from envspec.base.cache import KINDS, RETAINED_KINDS, CacheContents, CacheLimit, Entry, to_prune
+from envspec.app.cache_contents import KINDS, RETAINED_KINDS, CacheContents, CacheLimit, to_prune
+from envspec.base.cache import Entry
 
 NOW = 1_800_000_000.0
 DAY = 86400.0

@@ -16,8 +16,8 @@ import tomli
 from packaging.requirements import Requirement
 from uv import find_uv_bin
 
-from envspec.base import extras
 from envspec.base.errors import ToolError
+from envspec.packages import own_extras as extras
 
 
 class Installed:

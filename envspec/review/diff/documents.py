@@ -1,4 +1,4 @@
-"""A review as plain data for JSON: everything, uncut. Its schema is `envspec/cli/schemas/diff.json`."""
+"""A review whole and uncut: as plain data for JSON, whose schema is `envspec/cli/schemas/diff.json`, and as a page."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from envspec.base.html_page import render
 from envspec.lock.model import LockedPython
+from envspec.review.diff import words
 from envspec.review.diff.rows import Asked, LookedUp, Move, Review, Row
+
+
+def html(review: Review) -> str:
+    """Return a self-contained page. All foreign text is escaped; the page's policy forbids scripts and loading."""
+    return render("review/diff/page.html.j2", review=review, words=words)
 
 
 def as_json(review: Review) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from envspec.base.errors import AnswerNo
+
 Kind = Literal["requires", "no-release", "only", "no-wheel", "no-build", "not-found", "python", "unread"]
 
 
@@ -81,3 +83,18 @@ class Conflict(Struct, frozen=True):
                 premise.bound for premise in self.of("requires") if premise.other == package and premise.bound
             )
         )
+
+
+class Unsatisfiable(AnswerNo):
+    """No set of versions satisfies the spec for a target."""
+
+    code = "unsatisfiable"
+    conflict: Conflict = Conflict()
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        return self.about or tuple(sorted(self.conflict.packages))
+
+    @property
+    def requested(self) -> tuple[str, ...]:
+        return self.about or self.conflict.requested
