@@ -127,10 +127,13 @@ def _narrow(requires: str | None, bound: VersionClaim) -> tuple[str | None, str 
 
 def _cuda(bounds: Sequence[VersionClaim]) -> tuple[tuple[str, ...], tuple[str, ...], list[Note]]:
     named = {bound.text: None for bound in bounds if bound.about == "cuda"}
-    limits = {bound.text: None for bound in bounds if bound.about == "cuda-version"}
+    limits = {bound.text: None for bound in bounds if bound.about == "cuda-version" and bound.text != "*"}
     named |= {exact[1]: None for text in limits if (exact := _CUDA.fullmatch(text))}
     versions = sorted(named.keys() - {"cpu"}, key=numbers, reverse=True)
-    together, notes = tuple(limits), []
+    together, notes = tuple(limits), list[Note]()
+    bare = next((bound for bound in bounds if bound.about == "cuda-version" and bound.text == "*"), None)
+    if bare and not (named or limits):
+        notes.append(Note("a CUDA without a version is asked for: choose one with --cuda", bare.place))
     for bound in bounds:
         if bound.about == "cuda-driver":
             # the CUDA that drivers reach counts where nothing else chooses one

@@ -12,6 +12,7 @@ from envspec.base.errors import Place
 from envspec.base.reader.nodes import BadValue
 from envspec.base.redact import has_credentials, is_secret, redact, without_credentials
 from envspec.configuration.settings import host_of
+from envspec.draft.lines import at
 from envspec.draft.model import Draft, NewTarget, Note, VersionClaim
 from envspec.facts.torch_builds import cuda_of_variant
 from envspec.lock.formats.foreign.shape import index_name, is_pypi_itself, optional, string, strings
@@ -30,7 +31,7 @@ _PYTORCH = ("torch", "torchaudio", "torchvision")
 _LONGEST = 1_000
 """The length of a joined requirement that is joined with no more: honest ones have a dozen bounds."""
 _VARIANT = r"cpu|cu(?:[789][0-9]|[1-9][0-9]{2})"
-_BUILD = re.compile(rf"\+(?:pt[0-9]+)?({_VARIANT})\b")
+_BUILD = re.compile(rf"\+(?:pt[0-9]+)?({_VARIANT})\b(?:\.[a-z0-9]+)*")
 _PAGES = {
     "data.pyg.org": ("pyg-lib", "torch-cluster", "torch-scatter", "torch-sparse", "torch-spline-conv"),
     "data.dgl.ai": ("dgl",),
@@ -87,7 +88,7 @@ class Gathered:
         self.platforms: dict[str, None] = {}
         self.available: dict[str, tuple[str, ...]] = {}
         self.claims: dict[VersionClaim, None] = {}
-        self.places: dict[str, Place] = {}
+        self.lines: dict[str, tuple[Note, ...]] = {}
         self.notes: dict[Note, None] = {}
         self.hashes = 0
         self.description: str | None = None
@@ -104,6 +105,16 @@ class Gathered:
         other.notes, other.channels = self.notes, self.channels
         other.indexes, other.find_links = self.indexes, self.find_links
         return other
+
+    def count_line(self, place: Place, text: str = "") -> None:
+        """Remember the line that asks for a text of the spec."""
+        line = Note(text, place)
+        if line not in self.lines.get(text, ()):
+            self.lines[text] = (*self.lines.get(text, ()), line)
+
+    def line_of(self, text: str) -> Place | None:
+        """The first line that asks for a text of the spec."""
+        return next((line.place for line in self.lines.get(text, ())), None)
 
     def extra(self, name: str, requirements: Iterable[str]) -> None:
         """Remember what an extra or a group of the project asks for; a spec takes it where it says so."""
@@ -123,6 +134,7 @@ class Gathered:
 
     def variable(self, name: str, value: str, place: Place) -> None:
         """Take a variable of the environment, but for a secret: an image would hold it."""
+        place = at(name, place)
         if is_secret(name, value):
             ways = f"`docker run -e {name}`, [slurm] environment or [kubernetes] secret"
             self.note(
@@ -130,11 +142,14 @@ class Gathered:
             )
         else:
             self.variables[name] = value
+            self.count_line(place)
 
     def channel(self, address: str, place: Place) -> None:
         """Take a channel of conda's packages."""
+        place = at(address, place)
         if (bare := self._address(address, "a channel's", place)) is not None:
-            self.channels[bare] = None
+            self.channels.setdefault(bare)
+            self.count_line(place, bare)
 
     def _address(self, url: str, whose: str, place: Place) -> str | None:
         """Return an address without its credentials; None for one whose path may hold a token that can't be told from
@@ -153,7 +168,7 @@ class Gathered:
 
     def requirement(self, text: str, place: Place, into: dict[tuple[str, str], str] | None = None) -> None:
         """Take a requirement of pip, joined with one of the same package and marker: a URL counts before bounds."""
-        into = self.pip if into is None else into
+        into, place = self.pip if into is None else into, at(text, place)
         cleaned = self._clean_requirement(text, place)
         if cleaned is None:
             return
@@ -162,9 +177,9 @@ class Gathered:
             self.folder(parsed.name, member, sorted(parsed.extras), place)
             return
         key = (canonical_name(parsed.name), str(parsed.marker or ""))
+        self.count_line(place, cleaned)
         if key not in into:
             into[key] = cleaned
-            self.places.setdefault(cleaned, place)
             return
         if len(into[key]) > _LONGEST:  # each further one would be joined with all before it
             self.note(f"{cleaned!r} is left out: so many requirements on {key[0]} stand before it", place)
@@ -181,11 +196,13 @@ class Gathered:
             joined.specifier = bounds
         elif bounds:
             self.note(f"{key[0]}: the bound {bounds} is left out, since it comes from a URL", place)
-        self.places.setdefault(str(joined), self.places.get(into[key], place))
+        lines = {**dict.fromkeys(self.lines.get(into[key], ())), Note(cleaned, place): None}
+        self.lines[str(joined)] = tuple(lines)
         into[key] = str(joined)
 
     def constraint(self, text: str, place: Place) -> None:
         """Take a bound that asks for nothing."""
+        place = at(text, place)
         cleaned = self._clean_requirement(text, place)
         if cleaned is None:
             return
@@ -198,9 +215,11 @@ class Gathered:
 
     def override(self, text: str, place: Place) -> None:
         """Take a requirement that replaces all others on its package."""
+        place = at(text, place)
         cleaned = self._clean_requirement(text, place)
         if cleaned is None:
             return
+        self.count_line(place, cleaned)
         try:
             self.overrides[override(cleaned).identity[0], override(cleaned).identity[1]] = cleaned
         except BadValue as error:
@@ -239,7 +258,7 @@ class Gathered:
     def claim(self, about: str, text: str, place: Place, written: str = "") -> None:
         """Take what a file says of Python or CUDA."""
         if text.strip():
-            self.claims[VersionClaim(about, text.strip(), place, written)] = None
+            self.claims[VersionClaim(about, text.strip(), at(text, place), written)] = None
 
     def build_of(self, variant: str, place: Place, part: str = "", marker: str = "") -> None:
         """Take a variant of PyTorch's builds (`cu128`, `cpu`) for what it says: the target's CUDA, for an extra or a
@@ -255,7 +274,7 @@ class Gathered:
 
     def cuda_version(self, text: str, place: Place) -> None:
         """Take a CUDA that a label, a tag or a file names (`12.4.1`): its minor version, or the newest of a major."""
-        named = _CUDA.search(text)
+        named, place = _CUDA.search(text), at(text, place)
         if named:
             self.claim("cuda" if named[1] else "cuda-version", named[0] if named[1] else f"{named[0]}.*", place)
         else:
@@ -264,10 +283,7 @@ class Gathered:
     def cuda_of_match_spec(self, bound: str, place: Place) -> None:
         """Take what a match spec says of the version of a package that is there to choose a CUDA."""
         version, _ = version_and_build(f"cuda {bound}")
-        if version in ("", "*"):
-            self.note("a CUDA without a version is asked for: choose one with --cuda", place)
-        else:
-            self.claim("cuda-version", version, place)
+        self.claim("cuda-version", version or "*", place)
 
     def index(
         self,
@@ -284,9 +300,11 @@ class Gathered:
         The `first` index of a file, in PyPI's place, may be a mirror of PyPI. A further one never is: a package of its
         own must not come from PyPI.
         """
+        place = at(url, place)
         bare = self._address(url, "an index's", place)
         if bare is None:
             return None
+        self.count_line(place)
         url, known = bare, index_name(bare)
         if known == "pypi" and (first or is_pypi_itself(url)):
             if not is_pypi_itself(url):
@@ -308,6 +326,8 @@ class Gathered:
     def flat_index(self, url: str, place: Place, name: str | None = None) -> str | None:
         """Take a page with links to files, and give its name in the spec. Which packages it has, its file doesn't
         say."""
+        place = at(url, place)
+        self.count_line(place)
         for variant in _BUILD.findall(unquote(url)):
             self.build_of(variant, place)
         bare = self._address(url, "a page's", place)
@@ -370,8 +390,9 @@ class Gathered:
         own = self.own if other.project and not is_further else self.pip
         for into, texts in ((self.pip, other.pip), (own, other.own), (self.constraints, other.constraints)):
             for text in texts:
-                self.requirement(text, other.places.get(text, place), into)
-        self.places = {**other.places, **self.places}
+                self.requirement(text, other.line_of(text) or place, into)
+        for text, lines in other.lines.items():
+            self.lines[text] = tuple(dict.fromkeys((*self.lines.get(text, ()), *lines)))
         for text, _ in other.overrides:
             self.override(text, place)
         for name, index in other.sources.items():
@@ -427,7 +448,7 @@ class Gathered:
             self.targets,
             self.name,
             tuple(self.claims),
-            self.places,
+            self.lines,
         )
 
 
@@ -484,6 +505,7 @@ def dependency(name: str, value: Any, gathered: Gathered, place: Place) -> str |
 
     Raises Malformed.
     """
+    place = at(name, place)
     if isinstance(value, list):
         gathered.note(f"{name} has {len(value)} alternatives: the first is taken", place)
         value = value[0] if value else "*"

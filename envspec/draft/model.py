@@ -73,7 +73,7 @@ class Draft(Struct, frozen=True):
     project       the folder of a pyproject.toml whose dependencies are the spec's, and its extras
     available     extras and groups of the project that a spec may take, with what they ask for
     name          of the project that the file is of
-    places        the lines of requirements and match specs, by their texts
+    lines         the files' lines behind each requirement and match spec, by its text; what else was taken has none
     """
 
     description: str | None = None
@@ -97,7 +97,11 @@ class Draft(Struct, frozen=True):
     targets: tuple[NewTarget, ...] = ()
     name: str | None = None
     claims: tuple[VersionClaim, ...] = ()
-    places: Mapping[str, Place] = field(default_factory=dict)
+    lines: Mapping[str, tuple[Note, ...]] = field(default_factory=dict)
+
+    def line_of(self, text: str) -> Place | None:
+        """The first line that asks for a requirement or a match spec."""
+        return next((line.place for line in self.lines.get(text, ())), None)
 
     @property
     def day(self) -> str | None:

@@ -206,7 +206,8 @@ def read(text: str, data: Mapping[str, Any], path: Path, gathered: Gathered) -> 
             gathered.note(f"[{key}] is left out: a spec has no such table", place)
     workspace = table(data.get("workspace", data.get("project")), "workspace")
     gathered.description = gathered.description or optional(workspace.get("description"), "description")
-    gathered.exclude_newer = gathered.exclude_newer or optional(workspace.get("exclude-newer"), "exclude-newer")
+    newer = optional(workspace.get("exclude-newer"), "exclude-newer")
+    gathered.exclude_newer = gathered.exclude_newer or (newer and _span(newer))
     for key in workspace:
         if key not in _OF_WORKSPACES:
             gathered.note(f"workspace.{key} is left out: a spec has no such key", place)
@@ -222,7 +223,8 @@ def read(text: str, data: Mapping[str, Any], path: Path, gathered: Gathered) -> 
         _note_activation(table(selected.get("activation"), "activation"), gathered, place)
     if data.get("tasks"):
         gathered.note("the tasks are left out: a spec has none", place)
-    if len(environments) > 1 or any(platform.system for platform in known):
+    by_platform = any(map(_asks, (t for e in environments for part in e.features for t in _target_tables(part))))
+    if len(environments) > 1 or by_platform or any(platform.system for platform in known):
         _targets(environments, known, gathered, place)
         return
     gathered.platforms.update(dict.fromkeys(platform.subdir for platform in known))
@@ -235,6 +237,15 @@ def read(text: str, data: Mapping[str, Any], path: Path, gathered: Gathered) -> 
             for key in system:
                 gathered.note(f"system-requirements: {key} is left out: add it to the target", place)
             _note_target_parts(part, known, gathered, place)
+
+
+def _span(text: str) -> str:
+    """Write pixi's duration (`7d`) as a spec has it."""
+    span = re.fullmatch(r"([0-9]+) *(h|d|w)[a-z]*", text)
+    return f"{span[1]} {_SPANS[span[2]]}" if span else text
+
+
+_SPANS = {"h": "hours", "d": "days", "w": "weeks"}
 
 
 def _note_activation(activation: Mapping[str, Any], gathered: Gathered, place: Place) -> None:

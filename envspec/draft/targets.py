@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from envspec.base.errors import Infeasible, together
 from envspec.base.finding import Finding
-from envspec.draft.claims import candidates, settle
+from envspec.draft.claims import Agreement, candidates, settle
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.facts import conda_builds, gpus as gpu_facts, released, torch_builds
 from envspec.packages.names import conda_name, requirement_name
@@ -85,7 +85,7 @@ def choose(
     named = (machines.cuda,) if machines.cuda else tuple(version for version in settled.cuda if version != "cpu")
     if draft.targets:
         options = [tuple(_on_machine(target, machines, alone=len(draft.targets) == 1) for target in draft.targets)]
-    elif machines.cuda == "cpu" or not (named or settled.cuda_bounds or machines.gpus or machines.driver):
+    elif machines.cuda == "cpu" or not (named or _wants_cuda(draft, settled) or machines.gpus or machines.driver):
         options = [_on(platforms, None, machines, draft)]
     else:
         cudas = named or candidates(settled.cuda_bounds, platforms[0], by_conda=_is_by_conda(draft))
@@ -154,6 +154,11 @@ def _cudas_of_conda(version: str, platform: str) -> set[str | None]:
     """List the CUDAs that conda-forge built a release of pytorch for; others run with a newer one of their major, but
     no solver of conda prefers these."""
     return {build.cuda for build in conda_builds.builds(version, platform=platform)}
+
+
+def _wants_cuda(draft: Draft, settled: Agreement) -> bool:
+    """Return whether the files ask for a CUDA without naming one."""
+    return bool(settled.cuda_bounds) or any(conda_name(text) == "pytorch-gpu" for text in draft.conda)
 
 
 def names_torch(draft: Draft) -> bool:

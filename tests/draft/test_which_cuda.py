@@ -81,3 +81,20 @@ def test_of_the_cudas_of_extras_a_target_gets_the_newest_that_its_gpu_runs(gpu: 
 
 def test_a_torch_backend_is_a_cuda() -> None:
     assert cuda_of({"pyproject.toml": PROJECT.format('"torch"') + "[tool.uv.pip]\ntorch-backend = 'cu126'\n"}) == "12.6"
+
+
+@pytest.mark.parametrize(
+    ("specs", "cuda"),
+    [
+        ("pytorch=2.1.0=py3.10_cuda11.8_cudnn8.7.0_0", "11.8"),
+        ("pytorch=2.5.1=cuda126_py311h1234567_300", "12.6"),
+        ("pytorch-gpu=2.5", "12.6"),
+        ("numpy, cudatoolkit, pytorch-cuda=12.1", "12.1"),
+        ("pytorch=2.5.1=cpu_generic_py311_0", None),
+    ],
+)
+def test_builds_and_packages_of_conda_that_mean_a_cuda(
+    specs: str, cuda: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cuda_of({"environment.yml": CONDA.format(specs)}) == cuda
+    assert "without a version" not in capsys.readouterr().err
