@@ -95,6 +95,7 @@ class Gathered:
         self.name: str | None = None
         self.exclude_newer: str | None = None
         self.project: tuple[str, tuple[str, ...]] | None = None
+        self.user: str | None = None
         self.members: Mapping[str, Path] = {}
         self.folders: dict[str, tuple[str, ...]] = {}
         self.targets: tuple[NewTarget, ...] = ()
@@ -420,6 +421,7 @@ class Gathered:
             extras = (*(self.project[1] if self.project else ()), *other.project[1])
             self.project = other.project[0], tuple(dict.fromkeys(extras))
         self.targets = self.targets or other.targets
+        self.user = self.user or other.user
 
     def draft(self) -> Draft:
         """Return what was gathered."""
@@ -449,6 +451,7 @@ class Gathered:
             self.name,
             tuple(self.claims),
             self.lines,
+            self.user,
         )
 
 

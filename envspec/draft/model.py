@@ -69,7 +69,7 @@ class Draft(Struct, frozen=True):
     unisolated    packages that are built in the environment itself
     claims        on Python and CUDA
     variables     of the environment
-    apt           packages of the image's distribution
+    apt           packages of the image's distribution; `user` is the image's
     project       the folder of a pyproject.toml whose dependencies are the spec's, and its extras
     available     extras and groups of the project that a spec may take, with what they ask for
     name          of the project that the file is of
@@ -98,6 +98,7 @@ class Draft(Struct, frozen=True):
     name: str | None = None
     claims: tuple[VersionClaim, ...] = ()
     lines: Mapping[str, tuple[Note, ...]] = field(default_factory=dict)
+    user: str | None = None
 
     def line_of(self, text: str) -> Place | None:
         """The first line that asks for a requirement or a match spec."""

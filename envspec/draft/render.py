@@ -150,8 +150,9 @@ def _lines(draft: Draft, heading: Heading, targets: Iterable[NewTarget]) -> Iter
     made = tuple(targets)
     for target in made:
         yield from _target(target, heading.why.get("cuda"))
-    if draft.apt:
+    if draft.apt or draft.user:
         yield "[image]"
+        yield from ([f"user = {string(draft.user)}"] if draft.user else ())
         yield from _array("apt", draft.apt)
         yield ""
     if draft.variables:

@@ -220,7 +220,7 @@ def text_of(path: Path, hint: str = "") -> str:
         content = read_operand(path, MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise InputError(f"this is larger than {MOST_BYTES >> 20} MiB", place=place, hint=hint or None)
-        text = _read_encoded(content) or decode(content.removeprefix(codecs.BOM_UTF8), str(path))
+        text = _read_by_mark(content) or decode(content.removeprefix(codecs.BOM_UTF8), str(path))
     except (FileNotFoundError, NotADirectoryError):
         raise InputError("there is no such file", place=place) from None
     except IsADirectoryError:
@@ -241,7 +241,7 @@ _BOMS = (
 _CODING = re.compile(rb"#.*coding[:=]\s*([-\w.]+)")
 
 
-def _read_encoded(content: bytes) -> str | None:
+def _read_by_mark(content: bytes) -> str | None:
     """Decode a text in another encoding than UTF-8 that it names itself, by its first bytes or as PEP 263 has it; None
     for others. Source: pip 26.3, `_internal/req/req_file.py`."""
     for mark, encoding in _BOMS:
