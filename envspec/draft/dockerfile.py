@@ -98,6 +98,7 @@ def read(text: str, path: Path, gathered: Gathered, pip: RequirementsReader) -> 
             _variables(rest, stage, gathered, pip, place)
         elif word == "WORKDIR":
             stage.move_to(expand(rest, stage.values))
+            gathered.count_line(place)
         elif word == "USER":
             _user(expand(rest, stage.values), gathered, place)
         elif word == "RUN":
@@ -108,6 +109,7 @@ def read(text: str, path: Path, gathered: Gathered, pip: RequirementsReader) -> 
             if word in ("COPY", "ADD"):
                 stage.add_files(expand(rest, stage.values))
             left.setdefault(word, place)
+            gathered.count_line(place)
         else:
             gathered.note(f"{word} is left out", place)
     if left:

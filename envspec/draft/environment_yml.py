@@ -132,6 +132,7 @@ def read_list(text: str, path: Path, gathered: Gathered) -> None:
 
 
 def _channel(channel: str, gathered: Gathered, place: Place) -> None:
+    place = at(channel, place)
     if label := _LABEL.search(channel):
         gathered.cuda_version(label[1], place)
     if channel == "nodefaults":

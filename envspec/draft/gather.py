@@ -104,7 +104,7 @@ class Gathered:
         """Return an empty one that shares what a spec says once: indexes, channels and notes."""
         other = Gathered()
         other.notes, other.channels = self.notes, self.channels
-        other.indexes, other.find_links = self.indexes, self.find_links
+        other.indexes, other.find_links, other.lines = self.indexes, self.find_links, self.lines
         return other
 
     def count_line(self, place: Place, text: str = "") -> None:

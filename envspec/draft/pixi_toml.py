@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from envspec.base.errors import Place
 from envspec.draft.environment_yml import match_spec
 from envspec.draft.gather import Gathered, dependency, has_project
+from envspec.draft.lines import at
 from envspec.draft.model import NewTarget
 from envspec.facts.virtual_packages import ARCHSPEC
 from envspec.lock.formats.foreign.shape import optional, sequence, string, strings, table
@@ -54,7 +55,7 @@ def platforms(workspace: Mapping[str, Any], gathered: Gathered, place: Place) ->
         entry = platform if isinstance(platform, dict) else {"platform": platform}
         subdir = string(entry.get("platform", entry.get("name")), "a platform")
         if subdir not in PLATFORMS:
-            gathered.note(f"the platform {subdir} is left out: envspec has {', '.join(PLATFORMS)}", place)
+            gathered.note(f"the platform {subdir} is left out: envspec has {', '.join(PLATFORMS)}", at(subdir, place))
             continue
         system = {key: value for key, value in table(entry, "a platform").items() if key not in ("name", "platform")}
         name = optional(entry.get("name"), "name") or default_name(subdir, system)
@@ -126,7 +127,9 @@ def channels(data: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
 
 def dependencies(data: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
     """Read the tables of dependencies."""
+    tables_place = place
     for name, value in table(data.get("dependencies"), "dependencies").items():
+        place = at(name, tables_place)
         dependency_table = value if isinstance(value, dict) else {"version": value}
         if {"git", "path", "url"} & dependency_table.keys():
             gathered.note(f"{name} is left out: it is built from a source, and a spec takes channels' packages", place)
@@ -139,6 +142,7 @@ def dependencies(data: Mapping[str, Any], gathered: Gathered, place: Place) -> N
             if key not in ("version", "channel"):
                 gathered.note(f"{name}: {key} is left out", place)
     for name, value in table(data.get("pypi-dependencies"), "pypi-dependencies").items():
+        place = at(name, tables_place)
         if isinstance(value, dict) and "path" in value:
             folder = string(value["path"], "path")
             own = (Path(place.file).parent / folder, strings(value.get("extras"), "extras"))
@@ -203,14 +207,14 @@ def read(text: str, data: Mapping[str, Any], path: Path, gathered: Gathered) -> 
     place = Place(str(path))
     for key in data:
         if key not in _READ:
-            gathered.note(f"[{key}] is left out: a spec has no such table", place)
+            gathered.note(f"[{key}] is left out: a spec has no such table", at(key, place))
     workspace = table(data.get("workspace", data.get("project")), "workspace")
     gathered.description = gathered.description or optional(workspace.get("description"), "description")
     newer = optional(workspace.get("exclude-newer"), "exclude-newer")
     gathered.exclude_newer = gathered.exclude_newer or (newer and _span(newer))
     for key in workspace:
         if key not in _OF_WORKSPACES:
-            gathered.note(f"workspace.{key} is left out: a spec has no such key", place)
+            gathered.note(f"workspace.{key} is left out: a spec has no such key", at(key, place))
     channels(workspace, gathered, place)
     known = platforms(workspace, gathered, place)
     environments = _environments(data, text.startswith(MARK), gathered, place)

@@ -15,6 +15,7 @@ from packaging.errors import ExceptionGroup
 from envspec.base.errors import EnvspecError, Place
 from envspec.draft import pixi_toml
 from envspec.draft.gather import Gathered, all_of, dependency, has_project, pep440
+from envspec.draft.lines import at
 from envspec.draft.requirements_txt import RequirementsReader
 from envspec.lock.formats.foreign.shape import Malformed, optional, string, strings, table, tables, text_of, toml_of
 from envspec.packages.python_range import specifier_of_alternatives
@@ -128,7 +129,7 @@ def _groups(data: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
         try:
             gathered.extra(f"group {name}", resolve_dependency_groups(groups, name))
         except (ExceptionGroup, ValueError, LookupError, TypeError) as error:
-            gathered.note(f"the group {name} is left out: {error}", place)
+            gathered.note(f"the group {name} is left out: {error}", at(name, place))
 
 
 def _members(workspace: Mapping[str, Any], root: Path) -> dict[str, Path]:
@@ -328,7 +329,9 @@ def _poetry(poetry: Mapping[str, Any], gathered: Gathered, place: Place) -> None
         url = optional(source.get("url"), "url")
         is_first = source.get("priority") in ("default", "primary") or source.get("default") is True
         names[name] = gathered.index(url, place, name, first=is_first) if url else "pypi"
+    table_place = place
     for name, value in table(poetry.get("dependencies"), "tool.poetry.dependencies").items():
+        place = at(name, table_place)
         if name.lower() == "python":
             text = string(value, name)
             alternatives = [pep440(part.strip()) for part in re.split(r"\|\|?", text)]

@@ -82,6 +82,7 @@ class RequirementsReader:
         if not Path(os.path.realpath(other)).is_relative_to(os.path.realpath(self.below)):
             self.gathered.note(f"{name} isn't read: it lies outside {self.below.name or self.below}", place)
             return
+        self.gathered.count_line(place)
         self.file(other, constraints=constraints)
 
     def _options(self, text: str, place: Place) -> None:
