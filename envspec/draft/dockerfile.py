@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 from envspec.base.errors import Place
@@ -166,11 +167,9 @@ def _instructions(text: str) -> Iterator[tuple[int, str, str]]:
             continue
         word, _, rest = _with_continuation(whole, lines).partition(" ")
         if here := re.search(r"<<-?['\"]?(\w+)['\"]?", rest):
-            script = []
-            for _, more in lines:
-                if more.strip() == here[1]:
-                    break
-                script.append(_with_continuation(more.strip(), lines))
+            # its end is a line of the file, whatever a shell would continue before it
+            body = iter([*enumerate(takewhile(lambda line: line.strip() != here[1], (more for _, more in lines)), 1)])
+            script = [_with_continuation(more.strip(), body) for _, more in body]
             rest = " ; ".join([rest[: here.start()].strip(), *script]).strip(" ;")
         yield first, word.upper(), rest.strip()
 

@@ -125,6 +125,7 @@ LINES = st.sampled_from(
 
 @settings(max_examples=examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(LINES, max_size=9).map(lambda lines: "\n".join(["FROM x", *lines, ""])))
+@example("FROM x\nRUN <<EOF\nRUN a \\\nEOF\nFROM x\n")
 @example("FROM x\nRUN pip install \\\n\n six\n")
 def test_instructions_are_buildkits(text: str) -> None:
     """BuildKit's own parser, wherever it reads the text, gives the same instructions on the same lines."""
