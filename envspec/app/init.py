@@ -310,13 +310,11 @@ def _files_that_count(sources: Sequence[Declaration], request: InitRequest) -> t
             left.setdefault((contradiction.option, *contradiction.claims), []).append(contradiction)
     errors = []
     for (option, *between), alike in left.items():
-        listed = few(
-            [
-                f"{contradiction.about} ({', '.join(map(printable, contradiction.claims.values()))})"
-                for contradiction in alike
-            ],
-            8,
-        )
+        listed = few([printable(str(contradiction)) for contradiction in alike], 8)
+        if len(between) == 1:
+            hint = f"correct one of these lines in {shlex.quote(between[0])}"
+            errors.append(SpecError(f"{printable(between[0])} contradicts itself: {listed}", hint=hint))
+            continue
         message = f"{' and '.join(map(printable, between))} contradict each other: {listed}"
         stated = dict.fromkeys(alike[0].claims.values())
         # a target has one CUDA, and no bound

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from envspec.base.errors import Place
 from envspec.base.texts import few, plural
 from envspec.draft.claims import Agreement, candidates, settle, within
 from envspec.draft.gather import Gathered
@@ -58,12 +59,16 @@ class Declaration(Struct, frozen=True):
 
 
 class Contradiction(Struct, frozen=True):
-    """The claims of several files that can't all hold. `option` is what decides it for one of them, `about` the package
-    or the key."""
+    """The claims of several files, or of the lines of one, that can't all hold. `option` is what decides it for one of
+    them, `about` the package or the key, `lines` are the claims with their places."""
 
     about: str
     claims: Mapping[str, str]
+    lines: tuple[Note, ...]
     option: str = "--prefer"
+
+    def __str__(self) -> str:
+        return f"{self.about} ({', '.join(f'{line.text} in {line.place}' for line in self.lines)})"
 
 
 def join(sources: Iterable[Declaration], prefer: Sequence[str]) -> Draft:
@@ -133,22 +138,30 @@ def contradictions(drafts: Mapping[str, Draft]) -> Iterator[Contradiction]:
     pythons = {file: python for file, of in settled.items() if (python := of.python or of.requires)}
     bounds = (python if python.startswith(tuple("<>=!~")) else f"=={python}.*" for python in pythons.values())
     if not _can_hold(bounds):
-        yield Contradiction("Python", pythons, "--python")
+        yield Contradiction("Python", pythons, _lines_about("python", drafts), "--python")
     cudas = {file: cuda for file, of in settled.items() if (cuda := _cuda(of) or ",".join(of.cuda_bounds))}
     named = {cuda for cuda in map(_cuda, settled.values()) if cuda}
     of_cuda = [bound for of in settled.values() for bound in of.cuda_bounds]
     if len(named) > 1 or not (within(of_cuda, named) if named else candidates(of_cuda, "linux-64")):
-        yield Contradiction("CUDA", cudas, "--cuda")
-    bounds_by_name: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
+        yield Contradiction("CUDA", cudas, _lines_about("cuda", drafts), "--cuda")
+    asks_by_name: dict[tuple[str, str], dict[str, dict[str, str]]] = {}
     for file, draft in drafts.items():
         for name, marker, bound, text in _asks(draft):
-            known = bounds_by_name.setdefault((name, marker), {}).get(file)
-            bounds_by_name[name, marker][file] = (
-                (f"{known[0]},{bound}".strip(","), known[1]) if known else (bound, text)
-            )
-    for (name, _), bounds_by_file in bounds_by_name.items():
-        if not _can_hold(bound for bound, _ in bounds_by_file.values()):
-            yield Contradiction(name, {file: text for file, (_, text) in bounds_by_file.items()})
+            asks_by_name.setdefault((name, marker), {}).setdefault(file, {})[text] = bound
+    for (name, _), asks in asks_by_name.items():
+        if not _can_hold(bound for bounds in asks.values() for bound in bounds.values()):
+            lines = {
+                line: None
+                for file, bounds in asks.items()
+                for text in bounds
+                for line in drafts[file].lines.get(text) or (Note(text, Place(file)),)
+            }
+            yield Contradiction(name, {file: " and ".join(bounds) for file, bounds in asks.items()}, tuple(lines))
+
+
+def _lines_about(subject: str, drafts: Mapping[str, Draft]) -> tuple[Note, ...]:
+    claims = (claim for draft in drafts.values() for claim in draft.claims if claim.about.startswith(subject))
+    return tuple(dict.fromkeys(Note(claim.written or claim.text, claim.place) for claim in claims))
 
 
 def _cuda(settled: Agreement) -> str | None:

@@ -316,9 +316,13 @@ NEWER = '[project]\nname = "a"\nversion = "1"\nrequires-python = ">=3.11"\ndepen
 @pytest.mark.parametrize(
     ("files", "said", "option"),
     [
-        (TORCHES, "torch (torch==2.1.0, torch==2.0.1)", "--prefer b.txt"),
-        (ADDRESSES, "acme (acme @ git+https://h/a, ", "--prefer a.txt"),
-        ({".python-version": "3.10", "pyproject.toml": NEWER}, "Python (3.10, >=3.11)", "--python 3.10"),
+        (TORCHES, "torch (torch==2.1.0 in a.txt:1, torch==2.0.1 in b.txt:1)", "--prefer b.txt"),
+        (ADDRESSES, "acme (acme @ git+https://h/a in a.txt:1, ", "--prefer a.txt"),
+        (
+            {".python-version": "3.10", "pyproject.toml": NEWER},
+            "Python (3.10 in .python-version:1, >=3.11 in pyproject.toml:4)",
+            "--python 3.10",
+        ),
         ({"Dockerfile": "FROM nvidia/cuda:12.4.1-base\n", "b.txt": "torch==2.1.0+cu118\n"}, "CUDA", "--cuda 11.8"),
     ],
 )
@@ -330,6 +334,26 @@ def test_a_contradiction_is_told_with_what_decides_it(
     ran = envspec("init", "demo", *words)
     assert ran.code == 2 and said in ran.err and option in ran.err and not Path("specs").exists()
     assert envspec("init", "demo", *words, *option.split()).code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("requirements.txt", "numpy==1.26.3\nsix\nnumpy==1.26.4\n", "numpy==1.26.3 in {}:1, numpy==1.26.4 in {}:3"),
+        (
+            "environment.yml",
+            "dependencies:\n  - imagecodecs=2022.9.26\n  - pip:\n    - imagecodecs==2023.1.23\n",
+            "imagecodecs==2023.1.23 in {}:4, imagecodecs 2022.9.26.* in {}:2",
+        ),
+    ],
+)
+def test_a_file_that_contradicts_itself_is_told_with_its_lines(
+    envspec: Envspec, name: str, text: str, said: str
+) -> None:
+    write({name: text})
+    ran = envspec("init", "demo", "--from", name)
+    assert ran.code == 2 and f"{name} contradicts itself: " in ran.err and said.format(name, name) in ran.err
+    assert f"hint: correct one of these lines in {name}" in ran.err and "--prefer" not in ran.err
 
 
 def test_the_preferred_file_counts_and_the_other_is_told(envspec: Envspec) -> None:

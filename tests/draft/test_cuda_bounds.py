@@ -112,7 +112,10 @@ def test_files_that_contradict_each_other(capsys: pytest.CaptureFixture[str]) ->
     Path("environment.yml").write_text(CONDA.format("cuda-version>=12.4,<12.9"))
     assert run(["init", "demo", "--from", "Dockerfile", "--from", "environment.yml"]) == 2
     told = capsys.readouterr().err
-    assert "contradict each other: CUDA (13.0, >=12.4,<12.9)" in told and "hint: --cuda 13.0\n" in told
+    assert (
+        "contradict each other: CUDA (13.0 in Dockerfile:1, >=12.4,<12.9 in environment.yml:2)" in told
+        and "hint: --cuda 13.0\n" in told
+    )
     Path("Dockerfile").write_text("FROM nvidia/cuda:12.6.1-base\nRUN pip install six\n")
     assert run(["init", "demo", "--from", "Dockerfile", "--from", "environment.yml"]) == 0
     assert load_spec("specs/demo.toml").targets[0].cuda == "12.6"
