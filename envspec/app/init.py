@@ -26,7 +26,7 @@ from envspec.draft.imports import declarations, find_declaration, is_brought, re
 from envspec.draft.join import PART, Contradiction, Declaration, contradictions, join, without
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.draft.render import Heading, make_parseable, render
-from envspec.draft.repository import read_draft, read_repository
+from envspec.draft.repository import files_beside, read_draft, read_repository
 from envspec.draft.targets import (
     CPU,
     ChosenMachines,
@@ -87,16 +87,20 @@ class InitRequest(Struct, frozen=True):
     output: Path | None
     force: bool
     offline: bool
+    dry_run: bool
 
 
 class NewSpec(Struct, frozen=True):
-    """A spec that was written, and the files that it began with, those among them that were only offered."""
+    """A spec that was written, or shown, and the files that it began with, those among them that were only offered.
+    `unread` has the current folder's files that a blank spec doesn't begin with."""
 
     path: str
     name: str
     draft: Draft
     targets: tuple[NewTarget, ...]
     sources: tuple[Declaration, ...]
+    text: str = ""
+    unread: tuple[str, ...] = ()
 
     @property
     def lock(self) -> str:
@@ -116,7 +120,7 @@ def write_spec(request: InitRequest, ask: Callable[[tuple[str, ...], str | None]
     """Write a spec, and warn of what it can't hold. `ask` lets the user name GPUs and driver where nothing does, and
     is given what this machine has. Raises InputError, SpecError."""
     name = request.name if "/" in request.name else request.name.removesuffix(".toml")
-    path = _path(name, request.output, request.force)
+    path = _path(name, request.output, request.force or request.dry_run)
     gpus, driver, cuda = tuple(dict.fromkeys(request.gpus)), request.driver, request.cuda
     known_gpus(gpus)
     refuse_odd(request.python, request.platforms, None if cuda == "cpu" else cuda, driver, request.glibc)
@@ -150,14 +154,16 @@ def write_spec(request: InitRequest, ask: Callable[[tuple[str, ...], str | None]
     }
     text = render(draft, replace(heading, python=chosen.python, why={**says, **chosen.why}), chosen.targets)
     parse(text)
-    write_text(path, text)
     schema = Path(path).with_name(SCHEMA)
-    if not os.path.lexists(schema):
+    if not request.dry_run:
+        write_text(path, text)
+    if not (request.dry_run or os.path.lexists(schema)):
         write_text(str(schema), rendered_json_schema())
         say(f"note: editors complete and check the spec by {printable(str(schema))}")
     for note in draft.notes:
         warn(printable(str(note)))
-    return NewSpec(path, name, draft, chosen.targets, sources)
+    unread = () if request.begun or request.prefix else files_beside(Path())
+    return NewSpec(path, name, draft, chosen.targets, sources, text, unread)
 
 
 def _choose(

@@ -149,7 +149,7 @@ def _lines(draft: Draft, heading: Heading, targets: Iterable[NewTarget]) -> Iter
         yield ""
     made = tuple(targets)
     for target in made:
-        yield from _target(target, heading.why.get("cuda"))
+        yield from render_target(target, heading.why.get("cuda"))
     if draft.apt or draft.user:
         yield "[image]"
         yield from ([f"user = {string(draft.user)}"] if draft.user else ())
@@ -198,7 +198,8 @@ def _pip(draft: Draft) -> Iterator[str]:
     yield from _names("pip.sources", {canonical_name(name): index for name, index in draft.sources.items()})
 
 
-def _target(target: NewTarget, why: str | None) -> Iterator[str]:
+def render_target(target: NewTarget, why: str | None = None) -> Iterator[str]:
+    """Yield the lines of a target's tables, an empty one last."""
     table = f"targets.{key(target.name) if '.' not in target.name else string(target.name)}"
     yield f"[{table}]"
     yield f"platform = {string(target.platform)}"

@@ -150,6 +150,14 @@ def read_repository(root: Path) -> tuple[Declaration, ...]:
     return tuple(sorted(sources, key=lambda declaration: declaration.aside is not None))
 
 
+def files_beside(folder: Path) -> tuple[str, ...]:
+    """List the files in a folder itself that say something of an environment, but for what is written for people."""
+    names = sorted(os.listdir(folder))
+    return tuple(
+        name for name in names if _FILES.fullmatch(name) and not name.startswith("README") and (folder / name).is_file()
+    )
+
+
 def is_pruned(folder: str) -> bool:
     """Return whether a folder of this name holds what others made, or what envspec writes."""
     return bool(_PRUNED.fullmatch(folder))
