@@ -2,8 +2,9 @@
 
 The tiers are `make test`, `make test-ci` and `make test-all`. Within them:
 
-slow             over 2 s of a processor, or 0.4 s beside shorter tests of the file: from `make test-ci` on. `make test`
-                 ends with the tests that took over a second and aren't slow
+slow             over 2 s of a processor or of waiting, or 0.3 s beside shorter tests of the file: from `make test-ci`
+                 on. `make test` ends with those that took over a second of a processor and aren't slow. A file whose
+                 `pytestmark` leaves all of it to another tier isn't imported
 network, e2e     asks a real index, drives real tools: from `make test-ci` on. Who lacks the tool skips and names it
 nightly          proves in a second place what a shorter test proves, or trains for minutes: `make test-all`.
                  `.ci/touched` names the code that such a file is about; a commit that touches it runs the file at once
@@ -25,11 +26,13 @@ import os
 import signal
 import subprocess
 from collections.abc import Generator, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 from support.costs import (
     pytest_runtest_call as pytest_runtest_call,
     pytest_runtest_setup as pytest_runtest_setup,
@@ -39,7 +42,7 @@ from support.index import Index
 from support.large import drop_files, own_caches as own_caches
 from support.late_iri import postpone
 from support.machine import Machine
-from support.matrix import leave_to_ci
+from support.matrix import is_excluded, leave_to_ci
 from support.once import once
 from support.recorded import unpack
 from support.slurm import slurm
@@ -55,6 +58,9 @@ os.environ.setdefault("UV_PYTHON_DOWNLOADS", "never")
 # rattler's panics are what tests are about, not the pages of names that lead to them
 os.environ["RUST_BACKTRACE"] = "0"
 settings.load_profile("ci" if os.environ.get("ENVSPEC_CI") else "dev")
+if "ENVSPEC_CI" not in os.environ:
+    # By day, examples take no constants from our modules: reading them is a tenth of what a worker collects for.
+    providers._get_local_constants = lambda: providers._local_constants
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -97,15 +103,26 @@ def pytest_collection() -> Generator[None, Any, Any]:
         gc.enable()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out files of which no test is asked for, but for those that the command line names."""
+    if not collection_path.name.startswith("test_") or collection_path.suffix != ".py":
+        return None
+    given = any(str(collection_path) in str(ROOT / word) for word in config.args)
+    return True if not given and is_excluded(collection_path, config.getoption("markexpr")) else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What a file starts once stays with one worker (`--dist loadgroup`), all other tests go to whichever is free.
 
     Slow ones come first, so that no worker ends with one while the others have nothing left to do.
     """
-    for item in items:
-        if isinstance(item, pytest.Function) and item.get_closest_marker("xdist_group") is None and _starts_once(item):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    for _, cases in groupby(items, lambda item: item.nodeid.partition("[")[0]):
+        first, *rest = cases
+        if isinstance(first, pytest.Function) and _starts_once(first):
+            for item in (first, *rest):
+                if item.get_closest_marker("xdist_group") is None:
+                    item.add_marker(pytest.mark.xdist_group(item.path.stem))
     leave_to_ci(items)
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     if config.getoption("loadgroup", False):

@@ -324,8 +324,6 @@ READS_LOCKS = {
     "install.bundle": "for the hashes of an earlier bundle's files, which stay out of a new one",
     "lock.store": "is how they are read",
     "lock.read": "is how their texts are read",
-    "lock.reading.older": "is how schemas 1 and 2 are read",
-    "lock.reading.v5": "is how schema 5 is read",
 }
 """Who may get a lock that nobody has judged yet, and why. Everything else takes a SoundLock."""
 
@@ -339,10 +337,7 @@ def reads_locks(source: str) -> bool:
         isinstance(node, ast.ImportFrom)
         and (
             (node.module == "envspec.lock.read" and any(alias.name in ("load", "loads") for alias in node.names))
-            or (
-                (node.module or "").startswith("envspec.lock.reading")
-                and node.module != "envspec.lock.reading.document"
-            )
+            or node.module == "envspec.lock.tables"
         )
         for node in nodes
     ) or any(
@@ -484,10 +479,7 @@ def test_the_smoke_check_imports_in_no_circle() -> None:
 
 SHORT = 50
 
-FORMATS = (
-    *("cli", "draft", "export", "lock.formats", "lock.reading", "prove.smoke.report"),
-    *("facts", "tools"),
-)
+FORMATS = (*("cli", "draft", "export", "lock.formats", "prove.smoke.report"), *("facts", "tools"))
 """Where a module is a command, a format, a table's queries, or what the tools make."""
 
 

@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 from support import matrix
-from support.matrix import leave_to_ci
+from support.matrix import is_excluded, leave_to_ci
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -99,3 +99,18 @@ def test_commits_in_a_row_draw_each_case_of_a_matrix_once(monkeypatch: pytest.Mo
         assert [one.nodeid for one in cases if one not in slow] == ["test_it[a]", "test_it[b]"]
         drawn += [one.nodeid for one in slow if not one.get_closest_marker("nightly")]
     assert sorted(drawn) == [f"test_it[{name}]" for name in "cdefg"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "excluded"),
+    [("not slow and not huge", True), ("not huge", False), ("", False), ("slow", False), ("not huge or slow", False)],
+)
+@pytest.mark.parametrize(
+    "marks", ["pytest.mark.slow  # takes minutes", "[\n    pytest.mark.e2e,\n    pytest.mark.slow,\n]"]
+)
+def test_files_of_which_no_test_is_asked_for(tmp_path: Path, marks: str, expression: str, excluded: bool) -> None:
+    file = tmp_path / "test_it.py"
+    file.write_text(f"pytestmark = {marks}\nOTHERS = [pytest.mark.huge]\n", "utf-8")
+    assert is_excluded(file, expression) is excluded
+    file.write_text(f"@{marks.split()[0]}\ndef test_it() -> None: ...\n", "utf-8")
+    assert not is_excluded(file, expression), "a mark of one test"

@@ -127,7 +127,7 @@ _FOLDERS: tuple[tuple[str, str, int], ...] = (
 
 _FILES = re.compile(r"(uv-default-index-[0-9-]+|uv-pytorch-[a-z0-9]+-[0-9-]+|index-proxy)(\.[0-9a-f]{8}\.partial)?")
 _ABOVE = ("conda",)
-"""What holds such folders and nothing else."""
+"""Folders that hold such folders and nothing else."""
 _MARK = ".lock"
 """Of a conda package's mark, beside its folder; without it, rattler takes the folder for nothing."""
 

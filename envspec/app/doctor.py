@@ -46,7 +46,7 @@ class Diagnosis(Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Whether no error was found."""
+        """Return whether no finding is an error."""
         failed = any(check.state == "error" for check in self.checks)
         return not (failed or errors(self.findings) or any(verdict.status == "infeasible" for verdict in self.targets))
 

@@ -12,7 +12,7 @@ FOLDER = "specs"
 _OTHERS = ("pixi.toml", "pyproject.toml", "Cargo.toml")
 """TOML files that stand in projects' folders and are no specs."""
 _BEGINS = ("pyproject.toml", "pixi.toml", "environment.yml", "requirements.txt")
-"""What a spec can begin with, by its usual name."""
+"""The files that a spec can begin with, by their usual names."""
 
 
 def all_specs(paths: tuple[str, ...]) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ def unknown_gpu(name: str, option: str = "--gpu: ") -> InputError:
 
 
 def wrong_gpu(name: str) -> tuple[str, str] | None:
-    """Say what is wrong with a GPU's name, and what to write instead; None for a name that the tables have."""
+    """Explain a GPU's wrong name, with names to write instead; None for a name that the tables have."""
     return None if gpus.find(name) else explain_unknown(name)
 
 
@@ -69,7 +69,7 @@ _INSTEAD = {
 
 
 def explain_unknown(name: str) -> tuple[str, str]:
-    """Say why a name stands for no GPU of the tables, and what to write instead."""
+    """Explain why a name stands for no GPU of the tables, with names to write instead."""
     shown = printable(name)
     maker = other_maker(name)
     if maker:

@@ -72,17 +72,13 @@ def _lacking(
             by = f"{imported.module} is imported by {plural(len(imported.files), 'file')} ({few(imported.files, 3)})"
             message = f"{by}, and {what}; {declared}"
             yield Finding("error", "cuda-without-torch" if is_torch else "import-unlocked", message, package=package)
-    for kind, where in (("guarded", "in a try-block or a function"), ("aside", "in tests, examples or docs")):
-        names = [imported.module for imported in lacking if not imported.files and kind == _kind(imported)]
+    for guarded, where in ((True, "in a try-block or a function"), (False, "in tests, examples or docs")):
+        names = [imported.module for imported in lacking if not imported.files and bool(imported.guarded) == guarded]
         if names:
             yield Finding("info", "import-optional", f"imported only {where}, and {_NONE}: {few(names, 20)}")
 
 
 _NONE = "no package of the lock brings it"
-
-
-def _kind(imported: Import) -> str:
-    return "guarded" if imported.guarded else "aside"
 
 
 def _modules_of(target: LockedTarget, recall: Callable[[Pin], frozenset[str] | None]) -> _Brought:

@@ -58,7 +58,7 @@ _PYTHONS = {
     "3.12": "2023-10-02", "3.11": "2022-10-24", "3.13": "2024-10-07", "3.10": "2021-10-04", "3.14": "2025-10-07",
     "3.9": "2020-10-05", "3.8": "2019-10-14",
 }  # fmt: skip
-"""Which Python a spec gets where files allow several: the one that most packages have wheels for first. Each with the
+"""The Pythons that a spec gets where files allow several, those with the most wheels first. Each with the
 day of its release (PEP 569, 596, 619, 664, 693, 719, 745)."""
 
 Machine = tuple[tuple[str, ...], str | None]
@@ -150,7 +150,7 @@ def write_spec(request: InitRequest, ask: Callable[[tuple[str, ...], str | None]
         key: f"{source.file} says so"
         for source in reversed(sources)
         for key in ("python", "cuda")
-        if _says(source, key)
+        if source.aside is None and getattr(settle(source.draft.claims), key)
     }
     text = render(draft, replace(heading, python=chosen.python, why={**says, **chosen.why}), chosen.targets)
     parse(text)
@@ -281,7 +281,7 @@ def _ways_to_begin(request: InitRequest, offered: Sequence[Declaration]) -> str:
 
 
 def _of_imports(folder: Path, sources: Sequence[Declaration], draft: Draft) -> list[Note]:
-    """Tell what a repository's own sources import and the new spec doesn't ask for."""
+    """Report the imports of a repository's own sources that the new spec doesn't ask for."""
     names = {
         requirement_name(requirement.rpartition("::")[2]) for requirement in (*draft.pip, *draft.own, *draft.conda)
     }
@@ -338,10 +338,6 @@ def _files_that_count(sources: Sequence[Declaration], request: InitRequest) -> t
     return tuple(preferred)
 
 
-def _says(source: Declaration, key: str) -> bool:
-    return source.aside is None and bool(getattr(settle(source.draft.claims), key))
-
-
 def _adds(offered: Draft, draft: Draft) -> bool:
     """Return whether a file that is only offered asks for a package that the spec doesn't have."""
     known = {requirement_name(requirement) for requirement in (*draft.pip, *draft.own, *draft.conda)}
@@ -374,7 +370,7 @@ def _commit_moment(revision: str, folder: Path) -> datetime | None:
 
 
 def _of_age(folder: Path, draft: Draft, request: InitRequest) -> list[Note]:
-    """Tell of a repository without a commit for a year that today's releases may not be its own."""
+    """Report, of a repository without a commit for a year that today's releases may not be its own."""
     moment = None
     if not (request.as_of or draft.exclude_newer):
         with suppress(EnvspecError):
@@ -410,7 +406,7 @@ def _pythons(draft: Draft) -> list[str]:
 
 
 def _of_build(python: str, draft: Draft) -> list[Note]:
-    """Tell that envspec has no build of a Python, where conda doesn't bring one."""
+    """Report a Python of which envspec has no build, where conda doesn't bring one."""
     _, bound = parse_python(python, PYTHONS) or (python, None)
     if bound is None or newest_minor(bound) or draft.conda:
         return []

@@ -106,7 +106,7 @@ def has_lock(spec: Spec, given: Path | None) -> bool:
 
 
 Stale = Literal["warn", "refuse", "refuse-environment", "ignore"]
-"""What becomes of a lock that no longer answers its spec. "refuse-environment" takes, with a warning, one whose
+"""The treatment of a lock that no longer answers its spec. "refuse-environment" takes, with a warning, one whose
 environment of the target stays as it is."""
 
 
@@ -275,7 +275,7 @@ def tell_doubts(lock: Lock, targets: Iterable[LockedTarget]) -> None:
 
 
 def tell_lacking_compat(spec: Spec, targets: Iterable[LockedTarget], what: str) -> None:
-    """Tell of each target whose cuda-compat isn't in what a command makes."""
+    """Report each target whose cuda-compat isn't in what a command makes."""
     from envspec.export import compat
 
     for target in targets:

@@ -20,7 +20,7 @@ from envspec.facts.gpus import find
 from envspec.spec.targets import refuse_unknown_targets
 
 _ENVIRONMENT = ("pyvenv.cfg", "conda-meta", "*.dist-info", "lib/python*/site-packages", "Lib/site-packages")
-"""What an environment without libraries has."""
+"""The facts of an environment without libraries."""
 
 _NAMED = 3
 """The number of libraries that an error names before it counts the rest."""

@@ -316,7 +316,7 @@ def _facts(spec: Spec, targets: Sequence[LockedTarget], *, offline: bool) -> Map
 
 
 def _reading_notice(pins: Sequence[Pin]) -> Iterator[str]:
-    """Say how much will be read, and what most of it is: torch's and CUDA's wheels, where nothing is known of them."""
+    """Report the bytes to read, and their largest part: torch's and CUDA's wheels, where no facts on them are known."""
     sizes = [artifact_of(pin).size for pin in pins]
     size, unknown = byte_size(sum(size or 0 for size in sizes)), sizes.count(None)
     and_more = f" and {unknown} of unknown size" if unknown else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
@@ -68,7 +68,8 @@ def fill_mirror(paths: Sequence[str], targets: Sequence[str], locks_dir: Path | 
     try:
         for channel in sorted(channels):
             _index_channel(folder / channel)
-        written = {*required, *pages, *(PurePosixPath(path) for path in _repodata(folder, channels))}
+        repodata = (path for channel in channels for path in (folder / channel).glob("*/repodata*"))
+        written = {*required, *pages, *(PurePosixPath(path.relative_to(folder)) for path in repodata)}
         # all that the folder has of others' stays as closed as it was
         for path in {above for place in written for above in (place, *place.parents)}:
             open_path(folder / path)
@@ -113,10 +114,6 @@ def _page_with(links: Mapping[str, str], page: Path) -> str:
     }
     lines = [f"{line}\n" for _, line in sorted({**listed, **links}.items())]
     return f"<!DOCTYPE html>\n<html><body>\n{''.join(lines)}</body></html>\n"
-
-
-def _repodata(folder: Path, channels: Iterable[str]) -> Iterator[Path]:
-    return (path.relative_to(folder) for channel in channels for path in (folder / channel).glob("*/repodata*"))
 
 
 def _index_channel(channel: Path) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _TOLD = 8
 
 Making = Literal["proof", "signature"]
-"""What of the policy's demands a command makes itself: it can't need it then. The codes of their breaches begin so."""
+"""The demands of the policy that a command itself fulfils, and so can't need. The codes of their breaches begin so."""
 
 
 class Forbidden(AnswerNo):

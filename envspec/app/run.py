@@ -57,7 +57,7 @@ def program_in(ready: Ready, words: tuple[str, ...], env: Mapping[str, str]) -> 
 
 
 _TRIES = 3
-"""How often an environment is made anew that was removed before the program could start in it."""
+"""The number of times that an environment is made anew that was removed before the program could start in it."""
 
 
 class RunRequest(Struct, frozen=True):
@@ -262,7 +262,7 @@ def run_installation(made: Installation) -> InstallOutcome:
 
 
 def tell_outcome(outcome: InstallOutcome) -> None:
-    """Tell the notes and warnings of an installation."""
+    """Report the notes and warnings of an installation."""
     for line in outcome.notes:
         note(printable(line))
     for line in outcome.warnings:

@@ -87,7 +87,7 @@ def _signature(content: bytes, key: Path | None, namespace: str) -> tuple[bytes,
 
 
 def signer_of_lock(path: str, locks_dir: Path | None, allowed: Path | None, revoked: Path | None) -> Signed:
-    """Ask who signed a lock. Raises SpecError, LockError, InputError where it isn't said who may sign, ToolError."""
+    """Find the signer of a lock. Raises SpecError, LockError, InputError without allowed signers, ToolError."""
     spec = inputs.read_spec(path)
     folder = inputs.folder_of(spec, locks_dir)
     file = inputs.require_lock(folder.read_with_signature(), spec)
@@ -98,7 +98,7 @@ def signer_of_lock(path: str, locks_dir: Path | None, allowed: Path | None, revo
 
 
 def signer_of_report(path: Path, allowed: Path | None, revoked: Path | None) -> Signed:
-    """Ask who signed a report of the smoke check. Raises InputError, also where it isn't said who may sign, NotPlain,
+    """Find the signer of a report of the smoke check. Raises InputError, also without allowed signers, NotPlain,
     StorageError, ToolError."""
     content = report_bytes(path)
     report_in(content, str(path))

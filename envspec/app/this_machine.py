@@ -11,7 +11,7 @@ from envspec.install.interpreter import find_interpreter
 from envspec.prove.doctor.fits import LocalMachine
 
 
-def this_machine(*, without_gpu: bool = False, contained: bool = False, largest: int | None = None) -> LocalMachine:
+def this_machine(*, without_gpu: bool = False, contained: bool = False) -> LocalMachine:
     """This machine's facts that decide what it can run. Only the search for Pythons starts programs."""
     from envspec.prove.doctor.gather import gather_hardware
 
@@ -25,7 +25,6 @@ def this_machine(*, without_gpu: bool = False, contained: bool = False, largest:
         capabilities=tuple(device.capability for device in devices if device.capability),
         driver=machine.nvidia.driver,
         without_gpu=without_gpu,
-        largest=largest,
         contained=contained,
     )
 

@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
+from posixpath import split
 from types import FrameType
 from typing import BinaryIO
 
@@ -53,7 +54,7 @@ def replace_files(folder: OpenFolder, *steps: Mapping[str, bytes | None], execut
     try:
         for path, content in changes:
             if content is not None:
-                _make(folder, _split(path)[0], made)
+                _make(folder, split(path)[0], made)
         present = {path for path, _ in changes if _exists(folder, path)}
         needed = [(path, content) for path, content in changes if content is not None or path in present]
         with _staging(folder) as staging:
@@ -219,10 +220,10 @@ def _apply(folder: OpenFolder, staging: OpenFolder, staged: Iterable[tuple[str, 
     begun = False
     emptied: list[str] = []
     try:
-        for above, changes in groupby(staged, lambda change: _split(change[0])[0]):
+        for above, changes in groupby(staged, lambda change: split(change[0])[0]):
             with folder.descend(above) as place:
                 for path, new in changes:
-                    name = _split(path)[1]
+                    name = split(path)[1]
                     if new is None:
                         place.unlink(name)
                         emptied.append(above)
@@ -243,7 +244,7 @@ def _make(folder: OpenFolder, path: str, made: list[str]) -> None:
     names = path.split("/") if path else []
     for count in range(1, len(names) + 1):
         ancestor = "/".join(names[:count])
-        above, name = _split(ancestor)
+        above, name = split(ancestor)
         with folder.descend(above) as place:
             if place.look(name) is None:
                 place.mkdir(name)
@@ -253,7 +254,7 @@ def _make(folder: OpenFolder, path: str, made: list[str]) -> None:
 
 def _exists(folder: OpenFolder, path: str) -> bool:
     """Check that a path leads to a plain file or nothing. Raises NotPlain, IsADirectoryError."""
-    above, name = _split(path)
+    above, name = split(path)
     try:
         with folder.descend(above) as place:
             return place.refuse_odd(name) is not None
@@ -263,7 +264,7 @@ def _exists(folder: OpenFolder, path: str) -> bool:
 
 def _remove_empty(folder: OpenFolder, path: str) -> None:
     """Remove a folder if it's empty: a user's own file keeps it."""
-    above, name = _split(path)
+    above, name = split(path)
     if name:
         with suppress(OSError), folder.descend(above) as place:
             place.rmdir(name)
@@ -278,11 +279,6 @@ def remove_empty_folders(folder: OpenFolder) -> None:
                     with folder.enter(name) as below:
                         remove_empty_folders(below)
                     folder.rmdir(name)
-
-
-def _split(path: str) -> tuple[str, str]:
-    above, _, name = path.rpartition("/")
-    return above, name
 
 
 @contextmanager

@@ -14,7 +14,6 @@ import math
 import re
 import tokenize
 import warnings
-from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
@@ -35,12 +34,12 @@ class Unreadable(ValueError):
         self.reason, self.line, self.column = reason, line, column
 
 
-def read_toml(text: str, *, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
-    """The table of a TOML text. Raises Unreadable."""
+def read_toml(text: str) -> dict[str, Any]:
+    """Read a TOML text. Raises Unreadable."""
     import tomli
 
     try:
-        return tomli.loads(text, parse_float=parse_float)
+        return tomli.loads(text)
     except tomli.TOMLDecodeError as error:
         raise Unreadable(error.msg, error.lineno, error.colno) from None
     except RecursionError:
@@ -107,21 +106,12 @@ def encode(value: object) -> bytes:
 
 
 def read_yaml(text: str) -> Any:
-    """The value of a YAML text, of plain types alone; by PyYAML's loader in C where there is one, which is eight times
-    as fast. Raises Unreadable."""
-    return _of_yaml(text, lambda yaml: yaml.load(text, Loader=_yaml_loader()))
-
-
-def read_yaml_documents(text: str) -> list[Any]:
-    """The values of the documents of a YAML text, between its `---` lines. Raises as `read_yaml` does."""
-    return _of_yaml(text, lambda yaml: list(yaml.load_all(text, Loader=_yaml_loader())))
-
-
-def _of_yaml(text: str, loaded: Callable[[Any], _Value]) -> _Value:
+    """Read a YAML text as plain types alone; by PyYAML's loader in C where there is one, which is eight times as fast.
+    Raises Unreadable."""
     import yaml
 
     try:
-        value = loaded(yaml)
+        value = yaml.load(text, Loader=_yaml_loader())
         if _count_values(value, set(), {}) > len(text) + _MOST_REPEATED:
             raise Unreadable(_REPEATED)
         return value

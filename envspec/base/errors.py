@@ -127,14 +127,14 @@ def about(*names: str) -> Iterator[None]:
         raise
 
 
-def first_errors(errors: Iterable[_Error], most: int = MOST) -> tuple[_Error, ...]:
+def first_errors(errors: Iterable[_Error]) -> tuple[_Error, ...]:
     """Keep the first errors of a list, and count the others in one more."""
     every = tuple(errors)
-    if len(every) <= most:
+    if len(every) <= MOST:
         return every
     place = every[0].place
-    rest = type(every[most])(f"and {len(every) - most:,} more", place=Place(place.file) if place else None)
-    return (*every[:most], rest)
+    rest = type(every[MOST])(f"and {len(every) - MOST:,} more", place=Place(place.file) if place else None)
+    return (*every[:MOST], rest)
 
 
 class AnswerNo(EnvspecError):

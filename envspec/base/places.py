@@ -156,11 +156,11 @@ def _path(named: str | os.PathLike[str]) -> Path:
 _ROOT = 0
 
 
-def stranger(status: os.stat_result, user: int | None, *, shared_group: bool = True) -> str | None:
-    """The users besides root and `user` who may write to the entry, in words; None without any.
+def stranger(status: os.stat_result, user: int | None) -> str | None:
+    """Describe the users besides root and `user` who may write to the entry; None without any.
 
-    `user` is a user id; None where the system has none (Windows), and then nothing is told. With `shared_group`, a
-    group counts that others than the user are in.
+    `user` is a user id; None where the system has none (Windows), and then nothing is told. A group counts that
+    others than the user are in.
     """
     if user is None:
         return None
@@ -168,7 +168,7 @@ def stranger(status: os.stat_result, user: int | None, *, shared_group: bool = T
         return f"another user owns it (uid {status.st_uid})"
     if status.st_mode & stat.S_IWOTH:
         return "every user may write to it"
-    if status.st_mode & stat.S_IWGRP and shared_group and not _is_own_group(status.st_gid, user):
+    if status.st_mode & stat.S_IWGRP and not _is_own_group(status.st_gid, user):
         return f"its group may write to it (gid {status.st_gid})"
     return None
 

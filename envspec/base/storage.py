@@ -86,7 +86,7 @@ def _has_no_inodes(path: Path) -> bool:
 _SHORTAGE_WORDS = re.compile(
     r"memory allocation of \d+ bytes failed|[Cc]annot allocate memory|[Oo]ut of memory|os error 12\b|MemoryError\b"
     r"|failed to map segment|failed to spawn thread|ThreadPoolBuild|can't spawn worker thread|can't start new thread"
-    r"|BlockingIOError: \[Errno 11\]|SystemError: error return without exception set"
+    r"|BlockingIOError: \[Errno 11\]|SystemError: .* without (?:setting an exception|exception set)"
 )
 """What the C library's loader, Rust's allocator, uv and Python say, and Python that has no memory for a MemoryError.
 Under a limit on memory a thread gets no stack, so what is said of threads may be a matter of memory."""

@@ -4,14 +4,15 @@
 #   pkgs       nixpkgs for the system that the environment is for
 #   lock       what builtins.fromTOML made of envspec.lock, or builtins.fromJSON of the `lock` in a target.json
 #   indexes    where indexes are: name -> a URL or a path below which the files lie flat, or a function
-#              { name, version, index, file, sha256 } -> URL. "pytorch" stands for all of "pytorch/cu128", "pytorch/cpu" …
+#              { name, version, index, file, sha256 } -> URL. "pytorch" stands for all of "pytorch/cu128",
+#              "pytorch/cpu" …
 #
 # Nothing of nixpkgs' own CUDA or Python packages gets in: the files that the lock pins, each by its hash, and around
 # them nixpkgs' Python, C++ runtime and the libraries that manylinux wheels may expect of a system.
 { pkgs, lock, indexes ? { } }:
 let
-  inherit (builtins) attrNames concatStringsSep dirOf elem elemAt filter foldl' fromTOML genericClosure genList head isFunction
-    isPath isString listToAttrs map match readFile replaceStrings split toString tryEval;
+  inherit (builtins) attrNames concatStringsSep dirOf elem elemAt filter foldl' fromTOML genericClosure genList head
+    isFunction isPath isString listToAttrs map match readFile replaceStrings split toString tryEval;
 
   system = pkgs.stdenv.hostPlatform.system;
   subdirs = { "linux-64" = "x86_64-linux"; "linux-aarch64" = "aarch64-linux"; };
@@ -30,7 +31,8 @@ let
     let found = filter (has target) (pin.artifacts or [ ]); in if found == [ ] then null else head found;
   # A variant's wheel under the name of a plain one, which every installer takes: the lock has chosen already.
   plainly = artifact:
-    if artifact ? variant then replaceStrings [ "-${artifact.variant}.whl" ] [ ".whl" ] artifact.file else artifact.file;
+    if artifact ? variant then replaceStrings [ "-${artifact.variant}.whl" ] [ ".whl" ] artifact.file
+    else artifact.file;
   requirementsOf = target: pin:
     map (line: line.requires or line) (filter (line: isString line || has target line) (pin.dependencies or [ ]));
 
@@ -42,14 +44,18 @@ let
   # The package that a requirement names, normalised as in PEP 503.
   nameOf = requirement:
     let name = match "[[:space:]]*([A-Za-z0-9]+([-_.]+[A-Za-z0-9]+)*).*" requirement;
-    in concatStringsSep "-" (filter (part: isString part && part != "") (split "[-_.]+" (pkgs.lib.toLower (head name))));
+    in concatStringsSep "-"
+      (filter (part: isString part && part != "") (split "[-_.]+" (pkgs.lib.toLower (head name))));
 
   # Pins that the requirements reach.
   reached = target: requirements:
     let
       all = listToAttrs (map (pin: { name = pin.name; value = pin; }) (pins target));
       nodes = requirements: map (key: { inherit key; }) (filter (name: all ? ${name}) (map nameOf requirements));
-      closure = genericClosure { startSet = nodes requirements; operator = node: nodes (requirementsOf target all.${node.key}); };
+      closure = genericClosure {
+        startSet = nodes requirements;
+        operator = node: nodes (requirementsOf target all.${node.key});
+      };
     in map (node: all.${node.key}) closure;
 
   # --- Files ---------------------------------------------------------------------------------------------------------
@@ -69,11 +75,14 @@ let
     in
     (pkgs.fetchPypi (
       if wheel != null then {
-        pname = elemAt wheel 0; version = elemAt wheel 1; format = "wheel"; dist = elemAt wheel 2; python = elemAt wheel 2;
-        abi = elemAt wheel 3; platform = elemAt wheel 4; sha256 = pkgs.lib.fakeSha256;
+        pname = elemAt wheel 0; version = elemAt wheel 1; format = "wheel"; dist = elemAt wheel 2;
+        python = elemAt wheel 2; abi = elemAt wheel 3; platform = elemAt wheel 4; sha256 = pkgs.lib.fakeSha256;
       }
       else if source != null then
-        { pname = elemAt source 0; version = elemAt source 1; extension = elemAt source 2; sha256 = pkgs.lib.fakeSha256; }
+        {
+          pname = elemAt source 0; version = elemAt source 1; extension = elemAt source 2;
+          sha256 = pkgs.lib.fakeSha256;
+        }
       else throw "${file} is neither a wheel nor a source archive"
     )).urls;
 
@@ -105,7 +114,9 @@ let
     if pin.index == "url" then download [ pin.url ]
     else if isFunction under then (if isString asked then download [ asked ] else download asked)
     else if isPath under then
-      builtins.path { path = under + "/${artifact.file}"; name = safe artifact.file; recursive = false; inherit (artifact) sha256; }
+      builtins.path {
+        path = under + "/${artifact.file}"; name = safe artifact.file; recursive = false; inherit (artifact) sha256;
+      }
     else download (map (folder: "${under}${folder}/${quoted artifact.file}") below);
 
   # --- What stands in the way ----------------------------------------------------------------------------------------
@@ -145,7 +156,9 @@ let
   # project     the folder of the spec's own project, which is built with what the lock has and installed last
   # carried     a folder that the environment keeps as share/envspec
   # slice       a file that it keeps there as target.json
-  build = { target, only ? null, wheels ? { }, project ? null, libraries ? [ ], buildTools ? defaultTools, carried ? null, slice ? null, name ? "${checked.env.name}-${target}" }:
+  build =
+    { target, only ? null, wheels ? { }, project ? null, libraries ? [ ], buildTools ? defaultTools, carried ? null
+    , slice ? null, name ? "${checked.env.name}-${target}" }:
     let
       locked = targetOf target;
       python = interpreter target;
@@ -159,10 +172,13 @@ let
       level = pin: foldl' (most: one: greater most (1 + level one)) 0
         (filter (one: elem one.name (overwrittenBy target pin)) ready);
       wave = number:
-        let list = pkgs.writeText "requirements.txt" (concatStringsSep "" (map requirement (filter (pin: level pin == number) ready)));
+        let
+          inWave = filter (pin: level pin == number) ready;
+          list = pkgs.writeText "requirements.txt" (concatStringsSep "" (map requirement inWave));
         in "install --require-hashes --find-links ${house} -r ${list}";
       waves = genList wave (1 + foldl' (most: pin: greater most (level pin)) 0 ready);
-      house = pkgs.linkFarm "wheels" (map (pin: { name = plainly (artifactOf target pin); path = fetch target pin; }) ready);
+      house = pkgs.linkFarm "wheels"
+        (map (pin: { name = plainly (artifactOf target pin); path = fetch target pin; }) ready);
 
       # A source archive keeps its own name, which tells its kind. Of git comes the tree of the pinned commit.
       source = pin:
@@ -181,7 +197,8 @@ let
       toolsOf = pin:
         let
           wheels = builtWith pin;
-          farm = pkgs.linkFarm "built-with" (map (pin: { name = (artifactOf target pin).file; path = fetch target pin; }) wheels);
+          farm = pkgs.linkFarm "built-with"
+            (map (pin: { name = (artifactOf target pin).file; path = fetch target pin; }) wheels);
           list = pkgs.writeText "built-with.txt" (concatStringsSep "" (map requirement wheels));
         in if wheels == [ ] then "" else ''
           install --target "$TMPDIR/built-with" --require-hashes --find-links ${farm} -r ${list}
@@ -214,7 +231,8 @@ let
         dynamicLinker = pkgs.stdenv.cc.bintools.dynamicLinker;
         disallowedReferences = [ house ];
         passthru = { inherit python lock target; };
-        meta.description = "${title target}: Python ${locked.python}${if locked ? cuda then ", CUDA ${locked.cuda}" else ""}";
+        meta.description =
+          "${title target}: Python ${locked.python}${if locked ? cuda then ", CUDA ${locked.cuda}" else ""}";
         meta.mainProgram = "python";
         meta.platforms = [ subdirs.${locked.platform} ];
       }
@@ -310,6 +328,7 @@ let
 in
 {
   inherit problem;
-  targets = filter (target: (subdirs.${checked.targets.${target}.platform} or null) == system) (attrNames checked.targets);
+  targets =
+    filter (target: (subdirs.${checked.targets.${target}.platform} or null) == system) (attrNames checked.targets);
   environment = arguments@{ target, ... }: if problem target == null then build arguments else throw (problem target);
 }

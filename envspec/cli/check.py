@@ -29,7 +29,7 @@ Exit codes: 0 all fresh, 1 a lock is stale or drifted, 2 a spec is wrong.
 """
 
 _MOST = 10
-"""How many reasons of a spec are listed."""
+"""The number of a spec's reasons that are listed."""
 
 
 @click.command(epilog=EPILOG)

@@ -49,7 +49,7 @@ _hushed: list[bool] = []
 
 
 def hush() -> None:
-    """Say nothing but errors and questions from here on (`--quiet`); JSON and files asked for on stdout stay."""
+    """Print errors and questions alone from here on (`--quiet`); JSON and files asked for on stdout stay."""
     _hushed.append(True)
 
 
@@ -71,7 +71,7 @@ _verbose_asked: list[bool] = []
 
 
 def ask_verbose() -> None:
-    """Tell each download from here on (`--verbose`)."""
+    """Print each download from here on (`--verbose`)."""
     _verbose_asked.append(True)
 
 
@@ -185,7 +185,7 @@ class Drawn(Protocol):
 
 
 _drawn: list[Drawn] = []
-"""What is drawn on stderr now: the innermost last, the others paused."""
+"""The displays on stderr: the innermost last, the others paused."""
 
 
 @contextmanager

@@ -86,8 +86,8 @@ def command(
     A warning names each part of the recipes that isn't pinned.
     """
     paths = tuple(dict.fromkeys(paths))
-    if output == "-":
-        _refuse_several_specs(paths)
+    if output == "-" and len(paths) > 1:
+        raise InputError(f"{len(paths)} specs don't fit into one file", hint="write them into a folder with -o DIR")
     texts: dict[str, str] = {}
     superseded: list[Callable[[], Superseded]] = []
     of: dict[str, str] = {}
@@ -167,11 +167,6 @@ def _display_name(name: str) -> str:
         if separator:
             return f"{above}/{posixpath.basename(folder)}".lstrip("/")
     return name
-
-
-def _refuse_several_specs(paths: Sequence[str]) -> None:
-    if len(paths) > 1:
-        raise InputError(f"{len(paths)} specs don't fit into one file", hint="write them into a folder with -o DIR")
 
 
 def _refuse_twins(path: str, names: Iterable[str], of: dict[str, str]) -> None:

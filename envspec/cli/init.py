@@ -103,7 +103,7 @@ def command(**arguments: Any) -> int:
 
 
 def _ask(here_gpus: tuple[str, ...], here_driver: str | None) -> Machine:
-    """Ask which GPUs and driver the target is for; this machine's are offered first. An answer that no spec can have
+    """Ask for the target's GPUs and driver; this machine's are offered first. An answer that no spec can have
     is refused, and the question is put again."""
     if here_gpus:
         with_driver = f" with driver {here_driver}" if here_driver else ""

@@ -119,4 +119,4 @@ def _show(request: RunRequest, words: tuple[str, ...]) -> int:
 
 
 _STATUS = {"unchanged": "ready", "installed": "to be made", "updated": "to be updated"}
-"""What `Installation.look` calls the state of an environment, and what that means for a run."""
+"""The states of an environment by `Installation.look`, and their names for a run."""

@@ -42,7 +42,7 @@ def heading(names: tuple[str, ...], lock: Lock) -> str:
     return ", ".join(names)
 
 
-def align(rows: Iterable[Sequence[str]], indent: str = "", *, heading: bool = False, right: str = "") -> Iterator[str]:
+def align(rows: Iterable[Sequence[str]], *, heading: bool = False, right: str = "") -> Iterator[str]:
     """Render the rows as lines, each column as wide as its widest cell, without empty columns and trailing spaces.
 
     On a terminal, cells go on below where the row would be too wide. A cell that is a word of `COLOURS` is coloured.
@@ -50,13 +50,11 @@ def align(rows: Iterable[Sequence[str]], indent: str = "", *, heading: bool = Fa
     heading   the first row names the columns: where even the longest words don't fit, each row is a list by these names
     right     the columns, by their numbers ("12"), whose cells stand at the right
     """
-    for lines in align_rows(rows, indent, heading=heading, right=right):
+    for lines in align_rows(rows, heading=heading, right=right):
         yield from lines
 
 
-def align_rows(
-    rows: Iterable[Sequence[str]], indent: str = "", *, heading: bool = False, right: str = ""
-) -> Iterator[list[str]]:
+def align_rows(rows: Iterable[Sequence[str]], *, heading: bool = False, right: str = "") -> Iterator[list[str]]:
     """Render the rows as `align` does, and give each row's lines by themselves."""
     cells = [list(row) for row in rows]
     if not cells:
@@ -64,21 +62,17 @@ def align_rows(
     shown = [index for index, column in enumerate(zip(*cells, strict=True)) if any(column)]
     cells = [[row[index] for index in shown] for row in cells]
     at_right = {place for place, index in enumerate(shown) if str(index) in right}
-    widths = _widths(cells, columns(), len(indent))
+    widths = _widths(cells, columns())
     if widths is None and heading:
         names, *body = cells
         yield []
-        yield from (_list_cells(names, row, indent) for row in body)
+        yield from (_list_cells(names, row) for row in body)
         return
     for row in cells:
         parts = [_wrap(cell, width) for cell, width in zip(row, widths or map(len, row), strict=True)]
         yield [
-            (
-                indent
-                + _GAP.join(
-                    _pad(cell, widths[place] if widths else len(cell), place in at_right)
-                    for place, cell in enumerate(line)
-                )
+            _GAP.join(
+                _pad(cell, widths[place] if widths else len(cell), place in at_right) for place, cell in enumerate(line)
             ).rstrip()
             for line in zip_longest(*parts, fillvalue="")
         ]
@@ -104,13 +98,13 @@ def _pad(cell: str, width: int, right: bool) -> str:
     return cell.rjust(width) if right else colour_word(cell, width)
 
 
-def _widths(cells: Sequence[Sequence[str]], most: int | None, indent: int) -> list[int] | None:
+def _widths(cells: Sequence[Sequence[str]], most: int | None) -> list[int] | None:
     """Give the columns' widths, the widest taken in where they are too wide together; None where words don't fit."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     if most is None:
         return widths
     least = [max(len(word) for cell in column for word in cell.split() or [""]) for column in zip(*cells, strict=True)]
-    room = most - indent - len(_GAP) * (len(widths) - 1)
+    room = most - len(_GAP) * (len(widths) - 1)
     if sum(least) > room:
         return None
     while sum(widths) > room:
@@ -127,8 +121,8 @@ def _wrap(cell: str, width: int) -> list[str]:
     return wrap(cell, width, break_long_words=False, break_on_hyphens=False)
 
 
-def _list_cells(names: Sequence[str], row: Sequence[str], indent: str) -> list[str]:
+def _list_cells(names: Sequence[str], row: Sequence[str]) -> list[str]:
     """Give a row as its first cell and a line for each other, by the columns' names."""
     width = max(map(len, names))
     rest = zip(names[1:], row[1:], strict=True)
-    return [f"{indent}{row[0]}", *(f"{indent}  {name.ljust(width)}  {cell}" for name, cell in rest if cell)]
+    return [row[0], *(f"  {name.ljust(width)}  {cell}" for name, cell in rest if cell)]

@@ -79,12 +79,8 @@ def _label(branch: Branch, *, inverse: bool) -> str:
     # In an inverse tree, what the spec asks for is where the reasons end.
     note = " (in the spec)" if inverse and branch.direct else ""
     repeated = f" {REPEATED}" if branch.repeated else ""
-    condition = _dim(f" if {printable(branch.condition)}") if branch.condition else ""
+    condition = style_text(f" if {printable(branch.condition)}", "dim") if branch.condition else ""
     return f"{branch.name}{extras} {branch.version}{conda}{note}{repeated}{condition}"
-
-
-def _dim(text: str) -> str:
-    return style_text(text, "dim")
 
 
 def _draws_unicode() -> bool:

@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from envspec.export import on_base, sif, template
+from envspec.export import nvcc, on_base, sif, template
 from envspec.export.dockerfile_steps import (
     LAYERS,
     debian_words,
@@ -193,7 +193,7 @@ def render_in_bundle(plan: Plan, parts: Iterable[str], base: str, digest: str) -
         base=base,
         unpacked=True,
         sources=files,
-        settings=sif.offline_settings(plan),
+        settings=sif.OFFLINE_SETTINGS,
         env=(),
         carried=[(CARRIED_FOLDER, CARRIED), (f"{CARRIED_FOLDER}/{BUILD_SCRIPT}", f"{LAYERS}/{BUILD_SCRIPT}")],
         sealed=[run_step("sealed", CARRIED, _PYTHON)],
@@ -229,7 +229,7 @@ def _offline(plan: Plan) -> str:
         base=f"{beside}{BASE}",
         unpacked=False,
         sources=[(plan.carried_folder, LAYERS), (f"{beside}{BUNDLE}", f"{LAYERS}/{BUNDLE}")],
-        settings=sif.offline_settings(plan),
+        settings=sif.OFFLINE_SETTINGS,
         env=list(built.env.items()) if built else (),
         carried=_sources(plan),
         sealed=[_copy_step(plan)],
@@ -246,20 +246,14 @@ def _wrap(file: str, text: str) -> Iterator[str]:
 
 def _at_end(plan: Plan) -> dict[str, Any]:
     """Give the values of what every definition ends with."""
-    links = [(name, target) for source in plan.image.toolkit for name, target in source.links]
     return {
-        "links": [run_step("links", *_split(name), target) for name, target in links],
+        "links": [run_step("cuda", folder) for folder in nvcc.folders(plan)],
         "libcuda": plan.runtime.is_cuda and plan.runtime.torch and numbers_in(plan.runtime.torch) < (2, 2),
         "variables": list(environment_lines(plan)),
         "labels": sif.labels(plan),
         "help": list(_help(plan)),
         "apps": _apps(plan),
     }
-
-
-def _split(path: str) -> tuple[str, str]:
-    folder, _, name = path.rpartition("/")
-    return folder, name
 
 
 def _apps(plan: Plan) -> tuple[str, ...]:

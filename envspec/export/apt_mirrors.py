@@ -1,6 +1,6 @@
 """The archives of apt while an image is built: a site's mirrors, and Debian as it was on the day of a snapshot.
 
-The recipe names no host, and the image keeps its base's own: `carried/build/mirrors.sh` changes a copy for a while.
+The recipe names no host, and the image keeps its base's own: `carried/build.sh` changes a copy for a while.
 """
 
 from __future__ import annotations

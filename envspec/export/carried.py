@@ -27,10 +27,10 @@ from envspec.export.plan import (
 
 _CARRIED = Path(__file__).parents[1] / "carried"
 OF_ALL = ("bytecode.py", "preflight.py", "entrypoint.sh", "healthcheck.sh", "warned.sh")
-"""What every image of a whole environment has; the script of builds knows them, too."""
-_SERVICES = "services/"
-OF_SERVICES = f"{_SERVICES}common.sh"
-"""What all scripts of services read."""
+"""The files of every image of a whole environment; the script of builds names them, too."""
+SERVICES = "services/"
+OF_SERVICES = f"{SERVICES}common.sh"
+"""The file that all scripts of services read."""
 
 
 def check_folder() -> Path:
@@ -71,7 +71,7 @@ def build_digest() -> str:
 @cache
 def carried_files() -> Mapping[str, str]:
     """Give all carried files, by path."""
-    services = sorted(f"{_SERVICES}{path.name}" for path in (_CARRIED / _SERVICES).glob("*.sh"))
+    services = sorted(f"{SERVICES}{path.name}" for path in (_CARRIED / SERVICES).glob("*.sh"))
     names = (*OF_ALL, BUILD_SCRIPT, ENVIRONMENT_FILE, FETCH_VARIANTS, *services)
     files = {name: (_CARRIED / name).read_text(encoding="utf-8") for name in names}
     return MappingProxyType({**files, **check_files()})
@@ -81,7 +81,7 @@ def carried_names(scripts: Collection[str]) -> Iterator[str]:
     """Name the carried files of images that have these scripts: services', or what only some specs need. What starts an
     image starts each service whose script is there.
     """
-    services = any(script.startswith(_SERVICES) for script in scripts)
+    services = any(script.startswith(SERVICES) for script in scripts)
     for name in carried_files():
         if name in OF_ALL or name in scripts or name.startswith(f"{CHECK}/") or (services and name == OF_SERVICES):
             yield name

@@ -20,14 +20,14 @@ NAME = "cuda-compat"
 
 
 def is_wanted(spec: Spec, target: LockedTarget) -> bool:
-    """Say whether the spec asks for it in a target."""
+    """Return whether the spec asks for it in a target."""
     return any(candidate.cuda_compat for candidate in spec.targets if candidate.name == target.name) and bool(
         target.inputs.cuda
     )
 
 
 def note_of_lack(spec: Spec, target: LockedTarget, what: str) -> str | None:
-    """Say that what is no image of the recipes ("the environment") doesn't bring a target's cuda-compat, and what does.
+    """Warn that an environment outside the recipes' images doesn't bring a target's cuda-compat, and name what does.
     None where the spec doesn't ask for it, and where the target has conda-forge's package."""
     if not is_wanted(spec, target) or any((pin.kind, pin.name) == ("conda", NAME) for pin in target.pins):
         return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from envspec.export import apt_mirrors, on_base, template
+from envspec.export import apt_mirrors, nvcc, on_base, template
 from envspec.export.carried import build_digest
 from envspec.export.dockerfile_steps import (
     CONTEXT,
@@ -41,7 +41,6 @@ from envspec.export.plan import (
     SLICE,
     WORKSPACE,
     Compiling,
-    OwnProject,
     PipStep,
     Plan,
     heading,
@@ -57,10 +56,12 @@ CHANNEL_HOST = "CONDA_CHANNEL_HOST"
 """The build argument that conda packages need."""
 _BELOW_SOURCES = ("nvidia", "torch")
 """The layers below what is compiled, which is compiled with them."""
-_MADE_BY = {"source": "compile", "project": "own"}
+_STAGES = {"stack": _BELOW_SOURCES, "rest": ("rest",)}
+"""The stages that install wheels, each with its layers: a torch and the CUDA libraries of its release move together."""
+_MADE_BY = {**dict.fromkeys(_BELOW_SOURCES, "stack"), "source": "compile", "project": "own"}
 """Layers of stages with another name."""
 _TOOLS = "/run/build"
-"""Where the image's own RUNs see the script."""
+"""The mount point of the script in the image's own RUNs."""
 _CONDA_MOUNTS = (
     "--mount=type=cache,target=/opt/conda/pkgs,sharing=locked",
     "--mount=type=secret,id=condarc,target=/etc/conda/condarc",
@@ -69,7 +70,7 @@ _CONDA_MOUNTS = (
 )
 
 _Run = tuple[Sequence[str], Sequence[Command]]
-"""What a RUN mounts, and its commands."""
+"""The mounts of a RUN, and its commands."""
 
 
 def render(plan: Plan) -> dict[str, str]:
@@ -86,8 +87,12 @@ def render(plan: Plan) -> dict[str, str]:
     }
 
 
+def _heading(plan: Plan) -> list[str]:
+    mark, what = heading(plan)
+    return [mark, f"{what} {plan.above}", *_usage(plan)]
+
+
 def _usage(plan: Plan) -> Iterator[str]:
-    yield plan.above
     contexts = [f"{index.context}={shell(index.folder or 'FOLDER')}" for index in plan.sources.local_indexes]
     if plan.sources.project:
         contexts.insert(0, f"{CONTEXT}={shell(plan.sources.project.folder or 'FOLDER')}")
@@ -130,18 +135,22 @@ def _values(plan: Plan) -> dict[str, Any]:
     project = plan.sources.project
     return {
         "plan": plan,
-        "heading": heading(plan, _usage(plan)),
+        "heading": _heading(plan),
         "images": dict(_images(plan)),
         "programs": [plan.carried_file(BUILD_SCRIPT), plan.carried_file("bytecode.py")],
         "conda": plan.sources.explicit
         and (_CONDA_MOUNTS, [run_step("conda", "conda", in_layers(plan.sources.explicit))]),
         "python": (UV_MOUNTS, [python_words(plan, "python")]),
         "fetched": _fetch_stage(plan),
-        "groups": [_group(plan, group) for group in (*_BELOW_SOURCES, "rest") if _has(plan, group)],
+        "stages": [(name, own) for name, groups in _STAGES.items() if (own := list(_groups(plan, groups)))],
         "compiling": plan.sources.compiling and _compiling(plan, plan.sources.compiling),
         "requirements": f"{plan.own}{REQUIREMENTS}",
         "carried": ((), [run_step("carried", "carried", "/opt/env/bin/python", *further_names(plan))]),
-        "project": project and {**_install_step(project.wheels, "-"), "build": _project_run(project)},
+        "project": project
+        and {
+            **_install_step(project.wheels, "-"),
+            "build": ((), [run_step("project", "project", project.name, *["compiled"] * project.compiled)]),
+        },
         **_system(plan),
         "layers": [(layer, _MADE_BY.get(layer, layer)) for layer in ALL_LAYERS if _has(plan, layer)],
         "variables": image_variables(plan),
@@ -155,10 +164,6 @@ def _values(plan: Plan) -> dict[str, Any]:
         "check": check,
         "entrypoint": ENTRYPOINT,
     }
-
-
-def _project_run(project: OwnProject) -> _Run:
-    return (), [run_step("project", "project", project.name, *["compiled"] * project.compiled)]
 
 
 def _images(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -192,8 +197,10 @@ def _install_step(steps: Iterable[PipStep], layer: str) -> dict[str, Any]:
     }
 
 
-def _group(plan: Plan, group: str) -> dict[str, Any]:
-    return _install_step((step for step in plan.sources.pip if step.group == group), group)
+def _groups(plan: Plan, groups: Iterable[str]) -> Iterator[dict[str, Any]]:
+    for group in groups:
+        if own := [step for step in plan.sources.pip if step.group == group]:
+            yield _install_step(own, group)
 
 
 def _fetch_stage(plan: Plan) -> dict[str, Any] | None:
@@ -235,17 +242,14 @@ def _compiling(plan: Plan, compiling: Compiling) -> dict[str, Any]:
 def _system(plan: Plan) -> dict[str, _Run]:
     """Make the image's own RUNs: Debian's packages that every image of the kind has, then the spec's and the user."""
     at, see = _TOOLS, f"--mount=from=python,source={LAYERS},target={_TOOLS}"
-    more = [debian_words(plan, plan.image.spec_apt, headers=False, at=at)] if plan.image.spec_apt else []
-    links = [(name, target) for source in plan.image.toolkit for name, target in source.links]
-    for folder in sorted({name.rpartition("/")[0] for name, _ in links}):
-        own = [(name.rpartition("/")[2], target) for name, target in links if name.startswith(f"{folder}/")]
-        more.append(run_step("links", folder, *(word for pair in own for word in pair), at=at))
+    cuda = [word for folder in nvcc.folders(plan) for word in ("--cuda", folder)]
+    packages = debian_words(plan, plan.image.spec_apt, headers=False)[3:] if plan.image.spec_apt else ()
     digest = f"build={build_digest()}"
-    first, *later = [*more, run_step("user", plan.image.user, at=at)]
+    own = (digest, *run_step("own", plan.image.user, *cuda, *packages, at=at))
     return {
         "tools": (
             [see, MIRRORS_SECRET],
             [(digest, *debian_words(plan, plan.image.apt, headers=bool(plan.runtime.torch), at=at))],
         ),
-        "own": ([see, *([MIRRORS_SECRET] if plan.image.spec_apt else [])], [(digest, *first), *later]),
+        "own": ([see, *([MIRRORS_SECRET] if plan.image.spec_apt else [])], [own]),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from envspec.export import apt_mirrors
-from envspec.export.carried import OF_ALL
+from envspec.export.carried import OF_ALL, SERVICES
 from envspec.export.plan import BUILD_SCRIPT, CHECK, PipStep, Plan
 from envspec.export.template import Command, Variable
 
@@ -116,5 +116,6 @@ def uv_mounts(steps: Sequence[PipStep]) -> list[str]:
 
 
 def further_names(plan: Plan) -> list[str]:
-    """Name the carried files of an image beside the smoke check and what every image has."""
-    return [name for name in plan.image.carries if not name.startswith(f"{CHECK}/") and name not in OF_ALL]
+    """Name the carried programs and scripts of services of an image beside what every image has."""
+    own = (name for name in plan.image.carries if not name.startswith(f"{CHECK}/") and name not in OF_ALL)
+    return [name.removeprefix(SERVICES).removesuffix(".sh") for name in own]

@@ -166,7 +166,7 @@ def build_names(project: Project | None) -> frozenset[str]:
 
 
 def is_compiled(project: Project | None) -> bool:
-    """Say whether a project's build needs a compiler."""
+    """Return whether a project's build needs a compiler."""
     return bool(build_names(project) & COMPILING)
 
 

@@ -13,7 +13,7 @@ from envspec.lock.formats.yaml_text import dump
 FILE = "job.yaml"
 _NAME = "app.kubernetes.io/name"
 PORT = 29500
-"""Where torchrun's processes meet: on the first pod."""
+"""The port on the first pod at which torchrun's processes meet."""
 _NAME_LENGTH = 52
 """The greatest length of a Job's name: its pods' names have 63 characters, of which Kubernetes adds up to 11."""
 

@@ -64,7 +64,7 @@ def leftovers(plan: SpecPlan, files: Mapping[str, str], paths: Iterable[str], re
 
 
 def _is_shared_now(path: str, read: Read) -> bool:
-    """Say whether earlier exports wrote a file for each spec that all specs share now."""
+    """Return whether earlier exports wrote a file for each spec that all specs share now."""
     heads = {dockerfile.IGNORE: f"# {MARK}", ENVIRONMENT_FILE: _head(carried_files()[ENVIRONMENT_FILE])}
     return path in heads and _head(read(path) or "") == heads[path]
 
@@ -106,7 +106,7 @@ def _owner(path: str, read: Read) -> tuple[str, str] | None:
 
 
 def split_shared_path(path: str) -> tuple[str, str] | None:
-    """Say in which of the shared folders a path is, and give the path below it."""
+    """Split a path into its shared folder and the path below that."""
     return next(((folder, path.removeprefix(f"{folder}/")) for folder in SHARED if path.startswith(f"{folder}/")), None)
 
 

@@ -39,7 +39,7 @@ OF_IMAGES = (CARRIED, ENVIRONMENT, PYTHON, WORKSPACE)
 
 
 def admits(plan: Plan) -> bool:
-    """Say whether Nix can make an environment of a target: it needs wheels only."""
+    """Return whether Nix can make an environment of a target: it needs wheels only."""
     return bool(plan.sources.pip) and plan.sources.explicit is None
 
 

@@ -6,7 +6,7 @@ and the runtime that extensions are linked with: the other libraries are the whe
 
 from __future__ import annotations
 
-from envspec.export.plan import Borrowed, ImageReference
+from envspec.export.plan import Borrowed, ImageReference, Plan
 from envspec.lock.model import LockedTarget
 from envspec.spec.model import Spec
 
@@ -17,8 +17,15 @@ _FOLDERS = {"linux-64": "x86_64-linux", "linux-aarch64": "sbsa-linux"}
 
 
 def is_wanted(spec: Spec, target: LockedTarget) -> bool:
-    """Say whether the spec asks for it in a target's image."""
+    """Return whether the spec asks for it in a target's image."""
     return spec.image.nvcc and target.inputs.cuda is not None
+
+
+def folders(plan: Plan) -> tuple[str, ...]:
+    """List the toolkit's folders that a target's image links names to: one or none."""
+    return tuple(
+        dict.fromkeys(target.rpartition("/")[0] for source in plan.image.toolkit for _, target in source.links)
+    )
 
 
 def variables(spec: Spec) -> dict[str, str]:

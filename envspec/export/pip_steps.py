@@ -45,7 +45,7 @@ _LONG = 120
 Run = tuple[PipStep, Mapping[str, str]]
 """A run of uv, and the texts of its files by path."""
 _Key = tuple[str, int, str, str]
-"""What one run of uv installs: the group, the wave, the index, and the name of a source with constraints of its own."""
+"""The key of one run of uv: the group, the wave, the index, and the name of a source with constraints of its own."""
 
 
 def share_out(
@@ -219,7 +219,7 @@ def _step(
 
 
 def is_local(place: str) -> bool:
-    """Say whether a spec's place of an index is a folder."""
+    """Return whether a spec's place of an index is a folder."""
     return place.startswith((".", "file:"))
 
 

@@ -108,6 +108,11 @@ class ImageReference(Struct, frozen=True):
         """`name@sha256:…`, or the name alone."""
         return f"{self.name}@{self.digest}" if self.digest and "@" not in self.name else self.name
 
+    @property
+    def has_root(self) -> bool:
+        """Whether its processes are known to be root's: Debian's, Ubuntu's, Python's and NVIDIA's CUDA images."""
+        return bool(re.fullmatch(r"(debian|ubuntu|python|nvidia/cuda)[:@].*", self.name))
+
 
 class Borrowed(Struct, frozen=True):
     """Files that an image takes from another one, in a stage of this name. `copies`: path there -> path here;
@@ -389,11 +394,6 @@ class SourcesPlan(Struct, frozen=True):
         return next((step.torch_backend for step in self.pip if step.torch_backend), None)
 
     @property
-    def has_sources(self) -> bool:
-        """Whether any package is compiled, in the stage that `Compiling` describes."""
-        return any(step.source for step in self.pip)
-
-    @property
     def has_variants(self) -> bool:
         """Whether any file is a variant's (PEP 825)."""
         return any(step.variants for step in self.pip)
@@ -530,7 +530,7 @@ def hash_heading(plan: Plan | SpecPlan, usage: Iterable[str] = ()) -> list[str]:
 
 
 ENTRYPOINT = ("/usr/bin/tini", "--", f"{CARRIED}/entrypoint.sh")
-"""What an image starts: an init that reaps and forwards signals, and the carried script under it."""
+"""The entry point of an image: an init that reaps and forwards signals, and the carried script under it."""
 
 
 class HealthCheck(Struct, frozen=True):
@@ -554,13 +554,15 @@ def image_variables(plan: Plan) -> dict[str, str]:
 
 
 BASE_LABELS = "org.opencontainers.image.base."
-"""What the labels that name an image's base begin with."""
+"""The prefix of the labels that name an image's base."""
 
 
 def recipe_labels(plan: Plan) -> dict[str, str]:
-    """Make the labels that recipes give an image: none moves with a package or with what the spec asks for."""
-    moving = ("org.opencontainers.image.version", "envspec.lock.digest", "envspec.fingerprint")
-    return {name: value for name, value in labels(plan).items() if name not in moving}
+    """Make the labels that Dockerfiles give an image: none moves with a package or with what the spec asks for, and
+    none would be wrong where a build argument names another base."""
+    moving = ("envspec.lock.digest", "envspec.fingerprint")
+    own = labels(plan).items()
+    return {name: value for name, value in own if name.startswith("envspec.") and name not in moving}
 
 
 def labels(plan: Plan) -> dict[str, str]:

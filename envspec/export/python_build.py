@@ -8,7 +8,7 @@ from urllib.parse import quote
 from envspec.lock.model import LockedPython
 
 RELEASES = "https://github.com/astral-sh/python-build-standalone/releases/download"
-"""Where the builds are published (uv's documentation of `python-install-mirror`); a mirror stands for this address."""
+"""The address of the builds, or of a mirror in its place (uv's documentation of `python-install-mirror`)."""
 TABLE = "UV_PYTHON_DOWNLOADS_JSON_URL"
 """uv's variable for the address of such a table."""
 _SYSTEMS = {"linux": ("linux", "gnu"), "osx": ("darwin", "none"), "win": ("windows", "none")}

@@ -8,13 +8,13 @@ from envspec.base.places import OF_OTHER_PYTHONS
 from envspec.export import compat, quote
 from envspec.export.dockerfile_steps import LAYERS, index_argument
 from envspec.export.plan import (
-    BASE_LABELS,
     CARRIED,
     ENVIRONMENT,
     EPOCH,
     REQUIREMENTS,
     PipStep,
     Plan,
+    labels as image_labels,
     recipe_labels,
 )
 
@@ -28,7 +28,10 @@ SIF_VARIABLES = ".singularity.d/env/91-envspec.sh"
 BASE = "base.sif"
 _TOOLS = "/opt/tools"
 """The folder of programs that builds use."""
+_OCI_LABELS = ("org.opencontainers.image.title", "org.opencontainers.image.description")
 _Pairs = Sequence[tuple[str, str]]
+OFFLINE_SETTINGS: _Pairs = (("TMPDIR", LAYERS), ("LC_ALL", "C.UTF-8"), ("SOURCE_DATE_EPOCH", str(EPOCH)))
+"""The variables of the shell of a build that fetches nothing."""
 _EMPTIED = " ".join(name.removeprefix("PYTHON") for name in OF_OTHER_PYTHONS)
 _EMPTY = 'for name in {}; do\n        export "PYTHON$name="\n    done'
 
@@ -58,12 +61,7 @@ def settings(plan: Plan) -> _Pairs:
     """List the variables of a build's own shell."""
     own = {"SETTINGS": SETTINGS, "REQUIREMENTS": f"{CARRIED}/{REQUIREMENTS}", "UV": f"{_TOOLS}/uv"}
     own |= {"MICROMAMBA": f"{_TOOLS}/micromamba"} if plan.image.micromamba else {}
-    return [*offline_settings(plan), *own.items()]
-
-
-def offline_settings(plan: Plan) -> _Pairs:
-    """List those of a build that fetches nothing."""
-    return [("TMPDIR", LAYERS), ("LC_ALL", "C.UTF-8"), ("SOURCE_DATE_EPOCH", str(EPOCH))]
+    return [*OFFLINE_SETTINGS, *own.items()]
 
 
 def index_places(plan: Plan) -> _Pairs:
@@ -78,5 +76,6 @@ def _place_of(step: PipStep) -> str:
 
 
 def labels(plan: Plan) -> dict[str, str]:
-    """Give the labels: which base it is, Apptainer records itself."""
-    return {name: value for name, value in recipe_labels(plan).items() if not name.startswith(BASE_LABELS)}
+    """Give the labels: Apptainer records the base itself."""
+    own = {name: value for name, value in image_labels(plan).items() if name in _OCI_LABELS}
+    return {**own, **recipe_labels(plan)}

@@ -40,7 +40,7 @@ def constraint(site: SlurmSite, architectures: Iterable[str], driver_floor: str 
 
 
 def missing_features(site: SlurmSite, architectures: Iterable[str], driver_floor: str | None) -> tuple[str, ...]:
-    """Say what of a lock's needs the site's features don't name, though they name others of the kind."""
+    """Name the requirements of a lock that the site's features don't cover, though they cover others of the kind."""
     capabilities_of_lock = {cc.capability_of(architecture) for architecture in architectures}
     missing = (
         capabilities_of_lock.difference(*(capabilities(site, name) for name in site.features))

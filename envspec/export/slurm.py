@@ -73,7 +73,7 @@ _FOR_PYXIS = (
     "NO_PROXY",
     "no_proxy",
 )
-"""What enroot itself needs of them."""
+"""The variables of a job that enroot itself reads."""
 
 
 def render(plan: SpecPlan) -> dict[str, str]:
@@ -85,7 +85,7 @@ def render(plan: SpecPlan) -> dict[str, str]:
 
 
 def is_on_machine(plan: Plan) -> bool:
-    """Say whether a target's jobs run in an environment of the machine, on a prefix or a module."""
+    """Return whether a target's jobs run in an environment of the machine, on a prefix or a module."""
     return plan.runtime.on_base is not None and plan.runtime.on_base.kind in ON_MACHINES
 
 

@@ -65,17 +65,22 @@ def commands(sequence: Iterable[Command]) -> str:
 
 
 def run(step: tuple[Iterable[str], Iterable[Command]]) -> str:
-    """Write what a RUN mounts and its commands: on one line where they fit."""
+    """Write what a RUN mounts and its commands: the first on the mounts' line where it fits."""
     mounts, lines = names(step[0]), commands(step[1])
     line = f"{mounts} {lines}" if mounts else lines
-    if len(f"RUN {line}") <= WIDTH or not mounts:
+    if len(f"RUN {line}".partition("\n")[0]) <= WIDTH or not mounts:
         return line
     return " \\\n    ".join([*quote.fill(mounts.split(), WIDTH - 6), lines])
 
 
 def pairs(values: Mapping[str, str]) -> str:
     """Write the values of an ENV or a LABEL, in quotes where they aren't plain words."""
-    return " \\\n    ".join(quote.fill(f"{name(key)}={_value(value)}" for key, value in values.items()))
+    lines: list[str] = []
+    for key, value in values.items():
+        pair = f"{name(key)}={_value(value)}"
+        at = next((at for at, line in enumerate(lines) if len(line) + len(pair) < WIDTH - 6), len(lines))
+        lines[at:] = [f"{lines[at]} {pair}", *lines[at + 1 :]] if at < len(lines) else [pair]
+    return " \\\n    ".join(lines)
 
 
 def _value(text: str) -> str:
@@ -143,8 +148,6 @@ def labels(values: Mapping[str, str]) -> str:
 
 FILTERS = {
     "case": case,
-    "command": command,
-    "commands": commands,
     "comment": quote.comment,
     "comments": comments,
     "definition_word": quote.definition_word,
@@ -166,7 +169,6 @@ FILTERS = {
     "script": script,
     "steps": steps,
     "value": quote.dockerfile,
-    "word": word,
 }
 """The filters that make a value safe in its place. What isn't one of them changes a value before."""
 

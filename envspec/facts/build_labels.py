@@ -229,7 +229,7 @@ _WRITTEN = {
 }
 _BEGINNINGS = {form.text.partition("#")[0] + ("#" if "#" in form.text else "") for form in FORMS if form.subject}
 _NEXT = rf"(?=\.|$|{'|'.join(re.escape(text).replace(chr(92) + '#', chr(92) + 'd') for text in sorted(_BEGINNINGS))})"
-"""What stands behind a part that isn't a number. The letters of a commit's hash may begin the next part."""
+"""The text behind a part that isn't a number. The letters of a commit's hash may begin the next part."""
 
 
 @cache

@@ -16,8 +16,8 @@ TORCH = frozenset({"torch", "pytorch", "pytorch-gpu", "pytorch-cpu"})
 """The names of torch itself."""
 
 NOT_FOR_METADATA = ("torch", "torchvision", "torchaudio", "triton")
-"""What no build gets that is run for METADATA: the target's torch isn't known yet, another one may say something else,
-and gigabytes of NVIDIA's packages come with each."""
+"""Packages that no build gets which is run for METADATA: the target's torch isn't known yet, another one may say
+something else, and gigabytes of NVIDIA's packages come with each."""
 
 _TORCH_AND_COMPILER = re.compile(r"(?:torch|torchvision|torchaudio|triton|pytorch-triton)(?:-cu\d+)?")
 _TOOLKIT = re.compile(r"(?:nvidia-(?!ml-py)|cuda-).*", re.DOTALL)

@@ -18,7 +18,7 @@ class Framework(Struct, frozen=True, rename={"sources": "source"}):
     backends   packages of which one brings CUDA; none where PyPI has another project of its name
     ask        the requirement that brings it, without a version; None where none on PyPI does
     otherwise  what to do then
-    what       what PyPI's package of its name is, where that is no build for CPUs
+    what       the build of PyPI's package of its name, where that is no build for CPUs
     """
 
     package: str

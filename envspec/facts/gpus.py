@@ -41,7 +41,7 @@ _VGPU = re.compile(r"-\d+(?:-\d+)?(?:q|cme|c|b\d?|a)$", re.IGNORECASE)
 memory, the number of slices of one that lies on MIG."""
 
 _BOARD = re.compile(r"(?<=\d)(?:dx|d|xl|xm|x|l|c|p)$", re.IGNORECASE)
-"""What the name of a virtual GPU adds to its board's: A100D, H100XM, V100DX, RTX8000P."""
+"""Endings that the name of a virtual GPU adds to its board's: A100D, H100XM, V100DX, RTX8000P."""
 
 _JETSON = re.compile(r"jetson|tegra|xavier|orin|thor|nano|\btx[12]\b|drive", re.IGNORECASE)
 
@@ -235,7 +235,7 @@ _MACHINES = (
         re.compile(r"([a-z]\d+[a-z]?-(?:[a-z]+gpu|standard|highmem|highcpu|ultramem|megamem))-\d+g?(?:-.*)?"),
     ),
 )
-"""How clouds write their machine types."""
+"""The spellings of clouds' machine types."""
 
 
 def machine(name: str) -> MachineType | None:
@@ -299,7 +299,8 @@ def _names_by_words(gpu_class: str | None = "") -> dict[str, str]:
     """List the products, architectures and capabilities that an unknown name of a class may have meant, by their words;
     without a class all but Jetsons."""
     architectures = (row.architecture.lower() for row in capabilities().values())
-    names = (*(_short(gpu.name) for gpu in products()), *architectures, *map(sm_of, capabilities()))
+    short_names = (re.sub(r"^(GeForce|Quadro) ", "", gpu.name) for gpu in products())
+    names = (*short_names, *architectures, *map(sm_of, capabilities()))
     in_class = (name for name in names if (_class_of(name) == gpu_class if gpu_class != "" else not names_jetson(name)))
     return {" ".join(words_of(name)) or name.lower(): name for name in in_class}
 
@@ -395,7 +396,3 @@ def _names(gpu: Gpu) -> list[list[str]]:
     names = [words_of(name) for name in (gpu.name, *gpu.aliases)]
     names.append(tuple(word for word in names[0] if word != "blackwell"))
     return [own for own in map(without_memory, names) if own]
-
-
-def _short(name: str) -> str:
-    return re.sub(r"^(GeForce|Quadro) ", "", name)

@@ -18,7 +18,7 @@ TRIPLES = {
     "osx-arm64": "aarch64-apple-darwin",
     "win-64": "x86_64-pc-windows-msvc",
 }
-"""How python-build-standalone calls the platforms."""
+"""python-build-standalone's names of the platforms."""
 
 _ENDED = {"3.8": "3.8.20"}
 """The last release of minor versions that the table has no builds of. Source: uv 0.13.8's own list of builds."""

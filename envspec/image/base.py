@@ -48,9 +48,9 @@ FOR_IMAGES = ReadPaths(
     head=32 << 20,
     most=32 << 20,
 )
-"""What an image that stands on the base asks."""
+"""The files of a base that an image on it needs to know."""
 _MERGED = ("bin", "lib", "sbin")
-"""What a base may have as links into usr."""
+"""The folders that may be links into usr in a base."""
 
 
 class BaseFiles(Struct, frozen=True):

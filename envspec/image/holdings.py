@@ -65,7 +65,7 @@ _OTHERS = (
 _EXPORT = re.compile(r"""^(?:export )?([A-Z][A-Z0-9_]*)="?(?:\$\{[A-Z0-9_]+:-)?"?([^"}\n]*)"?\}?"?$""", re.MULTILINE)
 _SEARCH = "/usr/local/bin:/usr/bin:/bin"
 _PLACES = ("lib", "lib64", "usr/lib", "usr/local", "opt")
-"""Where the loader finds a system's libraries, and where vendors put theirs."""
+"""The folders in which the loader finds a system's libraries, and those of vendors."""
 _NO_PART = ("proc", "sys", "dev", "run", "tmp")
 """The folders of a running system that are no part of what is installed."""
 _HOPS = 8

@@ -205,7 +205,7 @@ _BLOCK = tarfile.BLOCKSIZE
 _NAME = tarfile.LENGTH_NAME
 _PLAIN_SIZE = 8**11 - 1
 _SIZE_OF_NONE = sum(b"0" * 11)
-"""Where a tar's head has a name, a size and their checksum: POSIX.1, pax, "ustar Interchange Format"."""
+"""The places of a name, a size and their checksum in a tar's head: POSIX.1, pax, "ustar Interchange Format"."""
 
 OnBytes = Callable[[int], None]
 

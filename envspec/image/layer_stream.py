@@ -20,7 +20,7 @@ _PIECE = 1 << 18
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 _HINT = "choose another base image, or find out who made this one"
 _WHEELS = 5
-"""How many times the entries of the largest wheel a system may have."""
+"""The greatest number of entries of a system, as a multiple of the largest wheel's."""
 
 Look = Callable[[tarfile.TarFile, tarfile.TarInfo, str], None]
 """Takes the layer, one of its entries, and that one's path below the root."""

@@ -65,7 +65,7 @@ class ImageManifest(Struct, frozen=True):
 
 
 def compression_of(layer: Descriptor) -> str:
-    """Say how a layer is packed: "gzip", "zstd", or "" for a plain tar."""
+    """Name the packing of a layer: "gzip", "zstd", or "" for a plain tar."""
     return _LAYERS[layer.media_type]
 
 

@@ -19,7 +19,7 @@ from envspec.install import activation
 from envspec.lock.model import LockedPython
 
 _PLACES = ("usr/bin", "usr/local/bin")
-"""Where bases have a Python, in the order of PATH's end: Debian's own, then that of `python` images."""
+"""The folders in which bases have a Python, in the order of PATH's end: Debian's own, then that of `python` images."""
 
 
 class ImagePython(Struct, frozen=True):

@@ -23,7 +23,7 @@ from envspec.lock.model import LockedTarget
 from envspec.packages.version_numbers import numbers_in
 
 FEATURES = ("compile", "fabric", "ssh", "code-server")
-"""What an image may lack where it's said: torch.compile's compiler, NCCL's way over InfiniBand, services."""
+"""The features that an order may leave out: torch.compile's compiler, NCCL's way over InfiniBand, services."""
 _COMPILE = ("g++",)
 _FABRIC = ("ibverbs-providers", "libibverbs1", "libnuma1", "librdmacm1")
 """Debian's packages of rdma-core, by which NCCL reaches InfiniBand; without them it uses sockets in silence.

@@ -45,7 +45,7 @@ ANYWHERE = "anywhere"
 MOUNTER = "bin/envspec-mount"
 """The carried script that mounts the file that it lies in."""
 _BROUGHT = re.compile(r"lib/python3\.\d+/site-packages/.*|bin/pip[\d.]*")
-"""What a build of Python has as a package: its own pip, which no lock names."""
+"""The package of a build of Python: its own pip, which no lock names."""
 
 
 class TreeInputs(Struct, frozen=True):
@@ -125,7 +125,7 @@ MKSQUASHFS = "mksquashfs"
 _LEAST = (4, 5)
 """The first squashfs-tools whose mksquashfs reads a tar (their CHANGES)."""
 _OPTIONS = {"zstd": ("-comp", "zstd", "-Xcompression-level", "3"), "gzip": ("-comp", "gzip")}
-"""What packs the blocks, by one of `compress.KINDS`."""
+"""mksquashfs' options for the compression of blocks, by one of `compress.KINDS`."""
 _BLOCK = "131072"
 _SHOWN_CHARACTERS = 600
 _GET = "install squashfs-tools 4.5 or newer (apt install squashfs-tools; on conda-forge: squashfs-tools)"

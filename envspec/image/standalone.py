@@ -20,7 +20,7 @@ _ROOT = "python/"
 """The one folder in the archives (python-build-standalone's documentation, "install only" archives)."""
 _SAYS_PREFIX = re.compile(r"lib/python3\.\d+/_sysconfigdata_[^/]*\.py|lib/pkgconfig/[^/]+\.pc|bin/[^/]*config")
 _PREFIX = re.compile(rb"(?<![\w./-])/install(?![\w.-])")
-"""What the builds were configured for. uv writes the real prefix in its place, too."""
+"""The prefix that the builds were configured for. uv writes the real prefix in its place, too."""
 _COMPILERS = ((re.compile(rb"\bclang\+\+"), b"c++"), (re.compile(rb"\bclang\b"), b"cc"))
 """The builders' compilers, which no image has."""
 _SCRIPT = 1 << 16

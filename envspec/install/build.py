@@ -59,7 +59,7 @@ from envspec.spec.model import Spec
 FOLDER = "built-v1"
 """The folder of built wheels, below envspec's cache."""
 _DEFAULT_REQUIRES = ("setuptools",)
-"""What a source without [build-system] is built with (PEP 517)."""
+"""The build requirements of a source without [build-system] (PEP 517)."""
 _BYTES_A_JOB = 4 << 30
 """Memory for one compiler at a time: CUDA's takes up to 4 GB for templates of attention kernels."""
 _TEXT = 1 << 20

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _MOST_LINKS = 40
-"""How many links one path may go through: the kernel's own bound (path_resolution(7))."""
+"""The greatest number of links that one path may go through: the kernel's own bound (path_resolution(7))."""
 
 
 def fold(path: str) -> str:

@@ -39,7 +39,7 @@ MIRROR = "python"
 """The key in `[mirrors]` of envspec's configuration."""
 _FOLDER_VARIABLE = "UV_PYTHON_INSTALL_DIR"
 SHARED = "[cache] shared"
-"""What names the cache of all users. Its folder `python` has the Pythons of their environments."""
+"""The setting that names the cache of all users. Its folder `python` has the Pythons of their environments."""
 
 
 def may_fetch(env: Mapping[str, str], uv: Uv) -> bool:

@@ -32,7 +32,7 @@ from envspec.spec.model import Project, Spec
 from envspec.spec.project import project_location
 
 _MARK = "project:"
-"""What the identity of a project's wheel begins with."""
+"""The prefix of the identity of a project's wheel."""
 _BYTES, _A_FILE = 256 << 20, 8 << 10
 """Bytes of a project's files that are read to see whether it changed, and what each file costs beside its bytes."""
 

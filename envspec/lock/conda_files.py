@@ -17,7 +17,7 @@ HOST_VARIABLE = "CONDA_CHANNEL_HOST"
 """The environment variable that stands where a committed file would name a host. conda-lock reads it itself."""
 
 _URL_SAFE = "!+~"
-"""What conda's own URLs leave unquoted in a file's name besides letters, digits and `_.-`."""
+"""The characters that conda's own URLs leave unquoted in a file's name besides letters, digits and `_.-`."""
 
 
 def conda_pins(target: LockedTarget) -> list[Pin]:

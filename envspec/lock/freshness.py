@@ -29,8 +29,8 @@ def _change(code: str, what: str, old: str | None, new: str | None, package: str
     return reason(code, message, package, old=old, new=new)
 
 
-def _changed(code: str, what: str, old: str | None, new: str | None, package: str | None = None) -> Iterator[Finding]:
-    """Make the finding of a value, if it changed."""
+def _compare(code: str, what: str, old: str | None, new: str | None, package: str | None = None) -> Iterator[Finding]:
+    """Make the finding of a value where it changed."""
     if old != new:
         yield _change(code, what, old, new, package)
 
@@ -106,8 +106,8 @@ def differing(code: str, path: str, message: str, expected: str, actual: str) ->
 
 def _of_spec(case: SpecCase, lock: Lock) -> Iterator[Finding]:
     old, new = lock.inputs, case.shared
-    yield from _changed("name-changed", "the name", lock.name, case.spec.name)
-    yield from _changed("exclude-newer-changed", "exclude-newer", old.exclude_newer, new.exclude_newer)
+    yield from _compare("name-changed", "the name", lock.name, case.spec.name)
+    yield from _compare("exclude-newer-changed", "exclude-newer", old.exclude_newer, new.exclude_newer)
     # what differs may read alike
     if old.image_python != new.image_python:
         pythons = (inputs.image_python or "locked" for inputs in (old, new))
@@ -127,8 +127,8 @@ def _of_spec(case: SpecCase, lock: Lock) -> Iterator[Finding]:
             new=new.without_corrections,
         )
     for package in sorted({*old.sources, *new.sources}):
-        index, other = old.sources.get(package), new.sources.get(package)
-        yield from _changed("source-changed", f"the index of {package}", index, other, package)
+        old_index, new_index = old.sources.get(package), new.sources.get(package)
+        yield from _compare("source-changed", f"the index of {package}", old_index, new_index, package)
     if old.channels != new.channels:
         listed = (", ".join(inputs.channels) or None for inputs in (old, new))
         channels = _change("channels-changed", "the list of conda channels", *listed)
@@ -140,7 +140,7 @@ def _of_metadata(old: TargetInputs, new: TargetInputs) -> Iterator[Finding]:
         {stated.title: ", ".join(stated.dependencies) or "nothing" for stated in side.metadata} for side in (old, new)
     )
     for title in sorted({*before, *after}):
-        yield from _changed("metadata-changed", f"the metadata of {title}", before.get(title), after.get(title), title)
+        yield from _compare("metadata-changed", f"the metadata of {title}", before.get(title), after.get(title), title)
     for name in sorted({stated.name for stated in new.metadata}):
         # of one package, the first entry that covers a version counts
         old_titles, new_titles = (
@@ -153,18 +153,18 @@ def _of_metadata(old: TargetInputs, new: TargetInputs) -> Iterator[Finding]:
 
 
 def _of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Finding]:
-    yield from _changed("platform-changed", "the platform", old.platform, new.platform)
+    yield from _compare("platform-changed", "the platform", old.platform, new.platform)
     if (old.python, old.python_range) != (new.python, new.python_range):
         yield _change("python-changed", "Python", *(inputs.python_range or inputs.python for inputs in (old, new)))
     # A platform without glibc says so by its name.
     glibc = old.glibc if old.platform == new.platform else new.glibc
-    yield from _changed("glibc-changed", "glibc", glibc, new.glibc)
-    yield from _changed("cuda-changed", "CUDA", old.cuda, new.cuda)
-    gpus, others = (", ".join(inputs.gpus) or None for inputs in (old, new))
-    yield from _changed("gpus-changed", "the list of GPUs", gpus, others)
-    yield from _changed("driver-changed", "the driver", old.driver, new.driver)
-    yield from _changed("cpu-changed", "the oldest kind of processor", old.cpu, new.cpu)
-    yield from _changed("inspect-changed", "inspect", str(old.inspect).lower(), str(new.inspect).lower())
+    yield from _compare("glibc-changed", "glibc", glibc, new.glibc)
+    yield from _compare("cuda-changed", "CUDA", old.cuda, new.cuda)
+    old_gpus, new_gpus = (", ".join(inputs.gpus) or None for inputs in (old, new))
+    yield from _compare("gpus-changed", "the list of GPUs", old_gpus, new_gpus)
+    yield from _compare("driver-changed", "the driver", old.driver, new.driver)
+    yield from _compare("cpu-changed", "the oldest kind of processor", old.cpu, new.cpu)
+    yield from _compare("inspect-changed", "inspect", str(old.inspect).lower(), str(new.inspect).lower())
     yield from _of_requirements("pip", old.requirements, new.requirements, requirement_name)
     yield from _of_requirements("conda", old.conda_requirements, new.conda_requirements, conda_name)
     yield from _of_metadata(old, new)

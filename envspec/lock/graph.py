@@ -234,7 +234,9 @@ class _Builder:
     def build(self) -> _Edges:
         outgoing: dict[Node, tuple[Edge, ...]] = {}
         grown: dict[Node, ByExtra] = {}
-        roots = tuple(dict.fromkeys((*self._pip_roots(), *self._conda_roots())))
+        of_pip = self._pip_edges(None, sorted(self.request.requirements), frozenset())
+        of_conda = (edge for text in self.request.conda_requirements for edge in self._conda_edge(None, text))
+        roots = tuple(dict.fromkeys((*of_pip, *of_conda)))
 
         def following(node: Node, added: frozenset[str], first: bool) -> Iterator[tuple[Node, frozenset[str]]]:
             texts = self.dependencies[node]
@@ -258,13 +260,6 @@ class _Builder:
             missing=tuple(self.missing),
             incoming={node: tuple(edges) for node, edges in incoming.items()},
         )
-
-    def _pip_roots(self) -> Iterable[Edge]:
-        return self._pip_edges(None, sorted(self.request.requirements), frozenset())
-
-    def _conda_roots(self) -> Iterator[Edge]:
-        for text in self.request.conda_requirements:
-            yield from self._conda_edge(None, text)
 
     def _edges(self, node: Node, extras: frozenset[str], texts: Iterable[str]) -> Iterable[Edge]:
         if node.kind != "conda":

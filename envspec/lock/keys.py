@@ -60,8 +60,6 @@ PYTHON = {"platform": str, "version": str, "build": str, **_FILE}
 BASE = {"image": str, "sif": str, "prefix": str, "module": str, "replace": dict}
 INVENTORY = dict.fromkeys(("platform", "sha256", "digest"), str)
 EDGE = {"requires": str, "targets": list}
-OVERWRITTEN = {"package": str, "targets": list}
-CODE = {"holds": str, "targets": list}
 
 _SPECIFIER = re.compile(r"[<>=!~]=?=?[A-Za-z0-9.*+!]+(?:,[<>=!~]=?=?[A-Za-z0-9.*+!]+)*")
 

@@ -55,7 +55,7 @@ TABLES = {listed.key: listed.columns for listed in LISTS if listed.columns}
 """The keys of those lists that hold tables, with the tables' keys."""
 
 Shared = Mapping[str, frozenset[Any]]
-"""What every target has, by list."""
+"""The items that every target has, by list."""
 
 
 def shared_items(targets: Sequence[TargetInputs]) -> Shared:

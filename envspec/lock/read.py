@@ -11,8 +11,7 @@ from envspec.base.errors import LockError, Place, StorageError
 from envspec.base.plain_files import read_operand
 from envspec.lock.inventory import read_inventory
 from envspec.lock.model import LOCK_VERSION, Lock, inventory_name
-from envspec.lock.reading.document import RELOCK
-from envspec.lock.reading.tables import Reader
+from envspec.lock.tables import RELOCK, Reader
 from envspec.lock.write import digest_of, dumps
 
 MOST_BYTES = 16 << 20

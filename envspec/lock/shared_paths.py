@@ -20,7 +20,7 @@ _Node = tuple[str, frozenset[str]]
 """A package with some of its extras: pip's resolver has one for each set of them that is asked for."""
 _ROOT: _Node = ("", frozenset())
 _VISITS = 5
-"""How often pip walks through a package of a cycle."""
+"""The number of pip's walks through a package of a cycle."""
 
 
 class SharedPath(Struct, frozen=True):

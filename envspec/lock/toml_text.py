@@ -51,6 +51,11 @@ def value(data: object) -> str:
     return str(data) if isinstance(data, int) else string(str(data))
 
 
+def lines(table: Mapping[str, object]) -> str:
+    """Write a table, a line for each of its keys."""
+    return "".join(f"{key(name)} = {value(content)}\n" for name, content in table.items())
+
+
 def _escape(match: re.Match[str]) -> str:
     char = match[0]
     code = ord(char)

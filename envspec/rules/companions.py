@@ -35,7 +35,8 @@ def findings(
         for version in reversed(made_for)
         if works(version)
     ][:1]
-    message = f"{companion.label} is made for torch {_span(made_for)}; the spec asks for {torch.label}"
+    span = made_for[0] if len(made_for) == 1 else f"{made_for[0]} to {made_for[-1]}"
+    message = f"{companion.label} is made for torch {span}; the spec asks for {torch.label}"
     yield Finding("error", "companion-mismatch", message, companion.place, ways=tuple(ways))
 
 
@@ -74,7 +75,3 @@ def _unknown(companion: FamilyRequirement, known: Sequence[str]) -> Iterator[Fin
             companion.place,
             f"envspec knows {companion.name} {known[0]} to {known[-1]}",
         )
-
-
-def _span(versions: Sequence[str]) -> str:
-    return versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}"

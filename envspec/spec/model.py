@@ -432,7 +432,7 @@ class Spec(RecordWithNotes, frozen=True, eq=False):
     kubernetes: KubernetesTable = field(default_factory=KubernetesTable)
     audit: Audit = Audit()
     python_range: str | None = None
-    """What the spec asks of Python beside `python`, its minor version, as a specifier: "==3.12.4", ">=3.11,<3.13"."""
+    """The spec's bound on Python beside `python`, its minor version, as a specifier: "==3.12.4", ">=3.11,<3.13"."""
     python_builds: Mapping[str, str] = field(default_factory=dict)
     """The exact Python of the build that the lock names for a platform, once that is chosen."""
     places: Mapping[str, Place] = field(default_factory=dict)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 
-from envspec.base.errors import Place
 from envspec.base.reader.document import key_path, show
 from envspec.base.reader.nodes import (
     Text,
@@ -119,7 +118,8 @@ def check_names(checked: Checked) -> None:
         for path, _ in checked.children(*table, "find-links"):
             name = str(path[-1])
             if name in simple:
-                message = f"{key_path(path)}: pip.indexes already has an index {show(name)}{_line(simple[name])}"
+                line = f" (line {simple[name].line})" if simple[name].line else ""
+                message = f"{key_path(path)}: pip.indexes already has an index {show(name)}{line}"
                 checked.problem(path, message, "give one of them another name", at_key=True)
 
 
@@ -130,7 +130,3 @@ def flat_names(checked: Checked) -> list[str]:
 
 def _tables(checked: Checked) -> list[Path]:
     return [("pip",), *((*path, "pip") for path, _ in checked.children("targets"))]
-
-
-def _line(place: Place) -> str:
-    return f" (line {place.line})" if place.line else ""

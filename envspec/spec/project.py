@@ -6,6 +6,7 @@ import os
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -33,7 +34,7 @@ from envspec.spec.values import requirement
 # (PEP 735). Pure.
 
 _LEGACY = ("setuptools>=40.8.0",)
-"""What a [build-system] without `requires` builds with (PEP 518)."""
+"""The build requirements of a [build-system] without `requires` (PEP 518)."""
 _ASKS_FOR_WHEEL = "2024-06-19"
 """The day of setuptools 70.1, which asks for wheel no more."""
 _EXTRAS: KeyPath = ("project", "optional-dependencies")
@@ -117,7 +118,10 @@ class _Reader:
             self.problem((), f"it has {missing}", f"write one as PEP 621 has it, {_OWN}")
             return Project(folder, self.document.file, "")
         self._refuse_dynamic(parts)
-        lines = {located.text: located for located in sorted(self._requirements(parts), key=_position)}
+        lines = {
+            located.text: located
+            for located in sorted(self._requirements(parts), key=attrgetter("place.line", "place.column"))
+        }
         self._refuse_sources(lines.values(), tied)
         return Project(
             folder,
@@ -265,10 +269,6 @@ class _Reader:
                     yield read
 
 
-def _position(located: Located) -> tuple[int, int]:
-    return located.place.line, located.place.column
-
-
 FILE = "pyproject.toml"
 
 
@@ -297,7 +297,8 @@ def with_project(spec: Spec, lookups: Lookups = NO_TABLES) -> Spec:
     location = project_location(spec)
     shown = os.path.normpath(os.path.join(os.path.dirname(spec.path), spec.asked_project.path, FILE))
     text = decode(_read(spec, location, shown), shown)
-    tied = frozenset({*spec.pip.sources, *(_names_with_address(spec))})
+    addressed = (requirement_name(line.text) for line in spec.pip.dependencies if " @ " in line.text)
+    tied = frozenset({*spec.pip.sources, *addressed})
     parts, below = spec.asked_project.parts, location.below or "."
     bound = spec.python_range or f"=={spec.python}.*"
 
@@ -314,10 +315,6 @@ def with_project(spec: Spec, lookups: Lookups = NO_TABLES) -> Spec:
         newest = lookups.newest(narrowed, before) if narrowed else None
         spec = replace(spec, python=newest or python, python_range=narrowed)
     return replace(spec, project=project)
-
-
-def _names_with_address(spec: Spec) -> list[str]:
-    return [requirement_name(line.text) for line in spec.pip.dependencies if " @ " in line.text]
 
 
 def _read(spec: Spec, location: Location, shown: str) -> bytes:

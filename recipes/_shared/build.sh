@@ -330,7 +330,7 @@ build_project() {
 }
 
 # carried LAYER PYTHON [NAME]...: copy what an image carries of the files beside this script: what starts it, these
-# names, the target's own file, its requirements and the smoke check.
+# programs and scripts of services, the target's own file, its requirements and the smoke check.
 copy_carried() {
     folder=/opt/envspec
     if [ "$1" != - ]; then folder=/layers/$1/opt/envspec; fi
@@ -339,9 +339,21 @@ copy_carried() {
     parts=$("$2" -ISB -c "$list" "$here/target.json")
     layer=$1 python=$2
     shift 2
+    for name in "$@"; do
+        shift
+        case $name in
+            *.py) set -- "$@" "$name" ;;
+            *) set -- "$@" "services/$name.sh" ;;
+        esac
+    done
     set -- bytecode.py entrypoint.sh healthcheck.sh preflight.py warned.sh "$@"
-    # shellcheck disable=SC2086 # no name has a space
-    (cd "$here" && cp -p --parents "$@" SHA256SUMS envspec-check.pyz target.json $parts "$folder")
+    (cd "$here" && cp -p --parents "$@" SHA256SUMS envspec-check.pyz target.json "$folder")
+    mkdir -p "$folder/requirements"
+    for part in $parts; do
+        file=$here/$part
+        if [ ! -f "$file" ]; then file=$here/${part##*/}; fi # a Dockerfile copies them beside this script
+        cp -p "$file" "$folder/$part"
+    done
     seal_carried "$folder" "$python"
     if [ "$layer" != - ]; then set_times "$layer"; fi
 }
@@ -362,18 +374,27 @@ seal_carried() {
     chmod -R 0755 .
 }
 
-# links FOLDER NAME TARGET [NAME TARGET]...: make links in a folder.
-make_links() {
-    folder=$1 && shift
-    mkdir -p "$folder"
-    while [ $# -gt 0 ]; do
-        ln -sfn "$2" "$folder/$1"
-        shift 2
-    done
-    set_times -
+# cuda FOLDER: make the links by which builds look for the headers and the runtime of a toolkit in this folder of
+# /usr/local/cuda.
+link_cuda() {
+    mkdir -p /usr/local/cuda
+    ln -sfn "$1/include" /usr/local/cuda/include
+    ln -sfn "$1/lib" /usr/local/cuda/lib64
 }
 
-# user NAME: make the user with the number 1000, and the folder where it works.
+# own USER [--cuda FOLDER] [PACKAGE...]: make what an image has of its spec's own: Debian packages, with the options of
+# `apt`, the links of `cuda`, and the user.
+make_own() {
+    user=$1 && shift
+    if [ "${1:-}" = --cuda ]; then
+        link_cuda "$2"
+        shift 2
+    fi
+    if [ $# -gt 0 ]; then install_debian "$@"; fi
+    make_user "$user"
+}
+
+# Make the user with the number 1000, and the folder where it works.
 make_user() {
     # Some bases have a user of this number.
     if old=$(id -nu 1000 2>/dev/null); then userdel "$old"; fi
@@ -403,8 +424,8 @@ case $step in
     project) build_project "$@" ;;
     carried) copy_carried "$@" ;;
     sealed) seal_carried "$@" ;;
-    links) make_links "$@" ;;
-    user) make_user "$@" ;;
+    cuda) link_cuda "$@" ;;
+    own) make_own "$@" ;;
     workspace)
         # A SIF runs as anybody.
         mkdir -p /workspace

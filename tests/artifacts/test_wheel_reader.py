@@ -194,10 +194,7 @@ XFORMERS = wheel(
     "9.0",
     tag=f"cp312-cp312-{LINUX}",
     padding=1 << 20,
-    files={
-        MEMBER: b"\x7fELF\0libcudart.so.12\0",
-        "xformers/cpp_lib.json": b'{"version": {"cuda": 1208}}',
-    },
+    files={MEMBER: b"\x7fELF\0libcudart.so.12\0", "xformers/cpp_lib.json": b'{"version": {"cuda": 1208}}'},
 )
 
 

@@ -35,11 +35,7 @@ def test_coverage_counts_modules() -> None:
     library = Library(
         "lib.so",
         1,
-        {
-            frozenset({sass("80"), sass("90"), ptx("90")}): 10,
-            frozenset({sass("90a")}): 2,
-            frozenset({ptx("70")}): 3,
-        },
+        {frozenset({sass("80"), sass("90"), ptx("90")}): 10, frozenset({sass("90a")}): 2, frozenset({ptx("70")}): 3},
     )
     assert library.module_count == 15
     assert library.architectures(Kind.SASS) == {

@@ -387,10 +387,7 @@ def advisory(identifier: str, *, fixed: str = "2.6", package: str = "lib") -> di
         "summary": "Things go wrong.",
         "database_specific": {"severity": "HIGH"},
         "affected": [
-            {
-                "package": {"name": package, "ecosystem": "PyPI"},
-                "ranges": [{"type": "ECOSYSTEM", "events": events}],
-            }
+            {"package": {"name": package, "ecosystem": "PyPI"}, "ranges": [{"type": "ECOSYSTEM", "events": events}]}
         ],
     }
 

@@ -51,13 +51,9 @@ def unpacked(path: Path, folder: Path) -> Path:
 def test_a_bundle_installs_without_envspec_and_without_network(machine: Machine, locked: Index, tmp_path: Path) -> None:
     machine.envspec("bundle", SPEC, "-o", "out/demo.tar", status=0)
     tar = machine.folder / "out" / "demo.tar"
-    assert {
-        "install.sh",
-        f"wheels/{APP.file}",
-        f"wheels/{LIB.file}",
-        "envspec/target.json",
-        "requirements.txt",
-    } <= {*names(tar)}
+    assert {"install.sh", f"wheels/{APP.file}", f"wheels/{LIB.file}", "envspec/target.json", "requirements.txt"} <= {
+        *names(tar)
+    }
     folder = unpacked(tar, tmp_path / "a place with spaces")
     prefix = tmp_path / "made here"
     # nothing but a shell, the system's tools and this Python: no uv, no index

@@ -89,10 +89,7 @@ def test_a_script_needs_no_shell(envspec: Envspec, monkeypatch: pytest.MonkeyPat
             (["why", "specs/none.toml", "p"], []),
             (["tree", "specs/demo.toml", "--target", "cu12"], ["cu126-volta", "cu128-hopper"]),
             (["tree", "specs/demo.toml", "-t", "cpu", "--package", "tor"], ["torch"]),
-            (
-                ["export", "specs/demo.toml", "--format", ""],
-                [*FORMATS, *PROJECTS, *recipes.RECIPES, ALL],
-            ),
+            (["export", "specs/demo.toml", "--format", ""], [*FORMATS, *PROJECTS, *recipes.RECIPES, ALL]),
             (["inspect", "app.whl", "--spec", "specs/demo.toml", "--target", "cp"], ["cpu"]),
             (["inspect", "app.whl", "--target", "cp"], []),
             (["completion", ""], SHELLS),

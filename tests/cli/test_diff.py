@@ -57,7 +57,10 @@ def test_against_any_revision(committed: Project, envspec: Envspec) -> None:
     assert {package["name"] for package in found["packages"]} >= {"app", "fsspec", "torch"}
 
 
-def test_nothing_changed(committed: Project, envspec: Envspec) -> None:
+def test_the_status_says_on_request_whether_something_changed(committed: Project, envspec: Envspec) -> None:
+    assert envspec("diff", "specs/demo.toml").code == 0
+    assert envspec("diff", "specs/demo.toml", "--exit-code").code == 1
+    assert envspec("diff", "specs/demo.toml", "--exit-code", "--json").code == 1
     git(committed, "add", ".")
     git(committed, "commit", "-q", "-m", "newer")
     told = envspec("diff", "specs/demo.toml", "--exit-code")
@@ -65,12 +68,7 @@ def test_nothing_changed(committed: Project, envspec: Envspec) -> None:
     assert document(envspec("diff", "specs/demo.toml", "--json").out)["risk"] is None
 
 
-def test_exit_code_on_request(committed: Project, envspec: Envspec) -> None:
-    assert envspec("diff", "specs/demo.toml").code == 0
-    assert envspec("diff", "specs/demo.toml", "--exit-code").code == 1
-    assert envspec("diff", "specs/demo.toml", "--exit-code", "--json").code == 1
-
-
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("form", ["text", "markdown", "json", "html"])
 def test_formats(committed: Project, envspec: Envspec, form: str) -> None:
     told = envspec("diff", "specs/demo.toml", "--format", form)
@@ -345,6 +343,7 @@ def evil(project: Project) -> None:
     )
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("form", ["text", "markdown", "json", "github"])
 def test_a_replaced_file_fails_the_gate(committed: Project, envspec: Envspec, form: str) -> None:
     evil(committed)
@@ -353,6 +352,7 @@ def test_a_replaced_file_fails_the_gate(committed: Project, envspec: Envspec, fo
     assert "fsspec" in told.out
 
 
+@pytest.mark.slow
 def test_what_is_less_than_asked_for_passes(committed: Project, envspec: Envspec) -> None:
     committed.lock(lambda target: changed(demo_pins(target), "fsspec", version="2027.1"))
     assert envspec("diff", "specs/demo.toml", "--fail-on", "medium").code == 0
@@ -360,9 +360,6 @@ def test_what_is_less_than_asked_for_passes(committed: Project, envspec: Envspec
     assert envspec("diff", "specs/demo.toml", "--fail-on", "high").code == 0
     assert envspec("diff", "specs/demo.toml", "--fail-on", "medium").code == 1
     assert envspec("diff", "specs/demo.toml", "--fail-on", "high", "--exit-code").code == 1
-
-
-def test_no_change_passes_any_gate(committed: Project, envspec: Envspec) -> None:
     committed.lock(demo_pins)
     assert envspec("diff", "specs/demo.toml", "--fail-on", "medium").code == 0
 
@@ -440,6 +437,7 @@ def test_another_file_that_the_index_holds_is_low(published: Index, project: Pro
     assert told(envspec, code=0)["risk"] == "low"
 
 
+@pytest.mark.slow
 def test_another_file_that_it_does_not_hold_is_refuted(published: Index, project: Project, envspec: Envspec) -> None:
     project.lock(lambda target: (pin_of(OTHER),))
     found = told(envspec, code=1)

@@ -132,6 +132,7 @@ def test_an_error_of_the_machine_is_exit_1(envspec: Envspec, monkeypatch: pytest
     assert "NVML             error    doesn't answer" in told.out
 
 
+@pytest.mark.slow
 def test_the_real_machine(envspec: Envspec) -> None:
     told = envspec("doctor", "--json")
     document = valid(told.out, "doctor")
@@ -161,11 +162,7 @@ def test_json(spec: str, envspec: Envspec, monkeypatch: pytest.MonkeyPatch, mach
     ("arguments", "error", "hint"),
     [
         (["demo.toml", "--gpu", "H1000"], '--gpu: unknown GPU "H1000"', 'did you mean "H100", "H800" or "H200"?'),
-        (
-            ["demo.toml", "--gpu", ""],
-            '--gpu: unknown GPU ""',
-            'of a newer GPU, name the compute capability ("sm_90")',
-        ),
+        (["demo.toml", "--gpu", ""], '--gpu: unknown GPU ""', 'of a newer GPU, name the compute capability ("sm_90")'),
         (["demo.toml", "--driver", "new"], '--driver: "new" is not a driver version', "for example 570.86.15"),
         (["demo.toml", "--driver", "1.2.3.4"], '--driver: "1.2.3.4" is not a driver version', "for example"),
         (["demo.toml", "--driver", "\x1b[2J"], '--driver: "\\x1b[2J" is not a driver version', "for example"),

@@ -36,7 +36,7 @@ def test_a_new_bound_takes_the_place_of_the_old(demo: Machine) -> None:
     assert document["lock"]["status"] == "written" and demo.versions("cpu") == {"alpha": "2.0"}
 
 
-@pytest.mark.by_day(3)
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("words", "status"),
     [

@@ -85,6 +85,7 @@ def test_a_folder_for_several(project: Project, envspec: Envspec, tmp_path: Path
     assert written[0].stat().st_mode & 0o777 == 0o666 & ~umask
 
 
+@pytest.mark.slow
 def test_every_target_and_format(locked: Callable[..., Lock], envspec: Envspec, tmp_path: Path) -> None:
     lock = locked()
     for_pip = {name: one for name, one in FORMATS.items() if not one.needs_conda}

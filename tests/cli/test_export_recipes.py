@@ -240,6 +240,7 @@ def test_the_hint_names_what_was_exported(project: Project, envspec: Envspec) ->
     assert envspec("check").code == 0 and names(project.folder / "recipes") == before
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("form", "file"),
     [("compose", "compose.yaml"), ("nix", "flake.nix"), ("slurm", "job.sbatch"), ("dockerfile", ".dockerignore")],

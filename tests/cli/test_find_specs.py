@@ -70,11 +70,7 @@ def test_what_means_no_spec_comes_back(project: Path, given: str) -> None:
 
 @pytest.mark.parametrize(
     ("given", "meant"),
-    [
-        ("mm-v2.8", "specs/mm-v2.9.toml"),
-        ("a.toml", "specs/a.toml"),
-        ("specs/mm-v2.9", "specs/mm-v2.9.toml"),
-    ],
+    [("mm-v2.8", "specs/mm-v2.9.toml"), ("a.toml", "specs/a.toml"), ("specs/mm-v2.9", "specs/mm-v2.9.toml")],
 )
 def test_a_name_that_is_nearly_right(project: Path, given: str, meant: str) -> None:
     with pytest.raises(SpecError) as told:

@@ -19,10 +19,7 @@ from support.installs import PYTHON, SPEC, SUBDIR, pip_pin, write_lock
 from support.machine import Machine, Ran
 from support.packages import wheel
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(SUBDIR != "linux-64", reason="the base is for linux-64"),
-]
+pytestmark = [pytest.mark.e2e, pytest.mark.skipif(SUBDIR != "linux-64", reason="the base is for linux-64")]
 
 RDMA = {"ibverbs-providers", "libibverbs1", "libnuma1", "librdmacm1"}
 

@@ -134,6 +134,7 @@ def test_a_conda_environment(mixed: list[Pin], channel: Channel, prefix: Path, i
     assert (prefix / "conda-meta/history").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_a_conda_environment_again(mixed: list[Pin], prefix: Path, install: Install) -> None:
     install()
@@ -245,7 +246,6 @@ def test_the_activated_environment(mixed: list[Pin], prefix: Path, install: Inst
 
 
 @pytest.mark.e2e
-@pytest.mark.by_day(1)
 @pytest.mark.parametrize("name", first_by_day(1, ["with space", "quo'te", "dollar$sign"]))
 def test_a_prefix_with_odd_characters(name: str, mixed: list[Pin], machine: Machine) -> None:
     prefix = machine.folder / name

@@ -213,6 +213,7 @@ _MORE = {
 """What a command needs besides a spec, or what makes it fail where it takes none."""
 
 
+@pytest.mark.by_day(8)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_failure_of_each_command_is_one_document(
     project: Project, envspec: Envspec, command: str, monkeypatch: pytest.MonkeyPatch

@@ -89,6 +89,7 @@ def test_upgrade_tells_what_moved(machine: Machine, later: Index) -> None:
     assert ran.out.splitlines()[:2] == ["changed alpha 2.0 -> 1.0", "removed gamma 1.0"]
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_upgrade_package_moves_that_one(machine: Machine, later: Index) -> None:
     machine.locked(spec=cpu("alpha", targets=TWO))
@@ -512,6 +513,7 @@ def test_what_gives_no_pins(machine: Machine) -> None:
     assert ran.status == 2 and "--upgrade asks for newer versions" in ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_nothing_of_a_command_outlives_it(machine: Machine, packages: Index) -> None:
     """A cache of a module that holds what fetches would keep its connections open, one for each lock of a process."""

@@ -324,7 +324,7 @@ LISTED = "\nimport sys\nprint('\\n'.join(sys.modules), file=sys.stderr)"
 @pytest.mark.parametrize(
     ("arguments", "more"),
     first_by_day(
-        3,
+        1,
         [
             (["--help"], {"packaging", "tomli", "envspec.lock", "envspec.spec", "envspec.facts.gpus", "json"}),
             (["--version"], {"packaging", "tomli", "envspec.lock", "envspec.spec", "envspec.facts.gpus", "json"}),

@@ -131,12 +131,7 @@ def test_what_an_audit_of_a_database_found_is_known_afterwards(
 
 @pytest.mark.parametrize("service", ["no", "failing", "offline"])
 def test_where_the_site_wants_an_answer_none_is_an_error(
-    osv: Osv,
-    project: Project,
-    envspec: Envspec,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    service: str,
+    osv: Osv, project: Project, envspec: Envspec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: str
 ) -> None:
     place_policy(monkeypatch, tmp_path, "[releases]\nask-advisories = true\n")
     project.lock(lambda target: (served(APP, "lib"), served(LIB)))

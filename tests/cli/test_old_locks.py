@@ -109,6 +109,7 @@ def test_check_names_all_of_it_and_accuses_nobody(lock: Lock, envspec: Envspec) 
     assert told.err.splitlines()[-1] == f"hint: envspec lock {MM}"
 
 
+@pytest.mark.slow
 def test_what_is_written_has_the_stricter_floor_and_the_lock_s_own_digest(lock: Lock, envspec: Envspec) -> None:
     told = envspec("export", MM, "--target", BLACKWELL, "--format", "dockerfile", "-o", "out")
     assert told.code == 0 and f"warning: the lock of mm-v2.9: {BLACKWELL}: {FLOOR}" in told.err
@@ -209,6 +210,7 @@ def with_images(*names: str) -> Put:
     return lambda lock: replace(lock, images=tuple(LockedImage(name, DIGEST) for name in sorted(names)))
 
 
+@pytest.mark.slow
 def test_the_base_of_before_stays_with_its_digest(put: Callable[[Put], Lock], envspec: Envspec) -> None:
     put(with_images("debian:bookworm-slim", "astral/uv:0.13.8"))
     told = envspec("export", MM, "--target", "cpu", "--format", "dockerfile", "-o", "out")
@@ -229,6 +231,7 @@ def test_a_base_that_the_spec_names_is_the_spec_s(put: Callable[[Put], Lock], en
     assert "debian:trixie-slim" in Path("out", "cpu", "Dockerfile").read_text()
 
 
+@pytest.mark.slow
 def test_an_image_with_cuda_of_before_stays_with_its_digest(
     put: Callable[[Put], Lock], envspec: Envspec, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,6 +94,7 @@ def locked(site: Machine, text: str) -> str:
     return spec
 
 
+@pytest.mark.slow
 def test_only_what_is_added_is_locked(site: Machine, base: Path) -> None:
     spec = site.spec(SPEC.format(base=base, more=""))
     ran = site.envspec("lock", spec, status=0)

@@ -52,6 +52,7 @@ def test_who_holds_what_back(demo: Machine) -> None:
     assert sorted(newer(demo)) == sorted(newer(demo, "--direct")) == ["bound", "free"], "the spec's own by default"
 
 
+@pytest.mark.slow
 def test_for_people(demo: Machine) -> None:
     before = demo.files()
     ran = demo.envspec("outdated", "specs/demo.toml", "--all")

@@ -14,17 +14,10 @@ from support.matrix import first_by_day
 
 MM = "specs/mm-v2.9.toml"
 
-EDITS: dict[str, tuple[tuple[str, str], ...]] = {
-    "has no CUDA 11.8 build": (('cuda = "12.6"', 'cuda = "11.8"'),),
-}
+EDITS: dict[str, tuple[tuple[str, str], ...]] = {"has no CUDA 11.8 build": (('cuda = "12.6"', 'cuda = "11.8"'),)}
 """What is wrong with mm-v2.9 in a block that has these words."""
 
-ELSEWHERE = (
-    "make lock",
-    "envspec inspect",
-    "envspec link",
-    "has no CUDA 11.8",
-)
+ELSEWHERE = ("make lock", "envspec inspect", "envspec link", "has no CUDA 11.8")
 """Words of the first two lines of the blocks that ask real indexes: test_consoles_outside.py runs them."""
 
 

@@ -6,7 +6,6 @@ The blocks of docs/how-to are run: test_how_tos.py. So are other pages' lines th
 from importlib import import_module
 
 import click
-import pytest
 from sh_blocks import HOW_TOS, Command, blocks, commands, pages
 
 from envspec.cli.main import COMMANDS, cli
@@ -35,19 +34,13 @@ ELSEWHERE = {
 }
 """What blocks start besides envspec, and where it is tested. What the how-tos start, test_how_tos.py runs."""
 
-ALL = [command for page in pages() for command in commands(page)]
 
-
-def test_every_program_is_known() -> None:
-    others = {one.program for one in ALL if not one.page.startswith("docs/how-to/")} - {"envspec"}
+def test_envspec_has_every_command_and_option_and_other_programs_are_known() -> None:
+    started = [command for page in pages() for command in commands(page)]
+    others = {command.program for command in started if not command.page.startswith("docs/how-to/")} - {"envspec"}
     assert others == ELSEWHERE.keys()
-
-
-@pytest.mark.parametrize("page", sorted({one.page for one in ALL}))
-def test_envspec_has_every_command_and_option(page: str) -> None:
-    asked = [one for one in ALL if one.page == page and one.program == "envspec"]
-    wrong = {f"{one.line}: {told}" for one in asked if (told := misread(one))}
-    assert wrong == set()
+    ours = [command for command in started if command.program == "envspec"]
+    assert {f"{command.page}: {command.line}: {why}" for command in ours if (why := misread(command))} == set()
 
 
 def misread(command: Command) -> str | None:

@@ -46,10 +46,7 @@ def test_installs_with_hashes_and_trains(root: Path, tmp_path: Path) -> None:
     requirements = root / "locks" / "cpu-py311" / "cpu" / "requirements.txt"
     wheel = "torch==2.13.0+cpu"
     found = subprocess.run(
-        [*DOWNLOAD, "--only-binary=:all:", "-d", tmp_path / "w", wheel],
-        capture_output=True,
-        text=True,
-        check=False,
+        [*DOWNLOAD, "--only-binary=:all:", "-d", tmp_path / "w", wheel], capture_output=True, text=True, check=False
     )
     if found.returncode:
         pytest.skip(f"no index or folder that pip is configured with has {wheel}")
@@ -73,10 +70,7 @@ def test_a_wrong_hash_is_refused_by_pip(root: Path, tmp_path: Path) -> None:
     broken = tmp_path / "requirements.txt"
     broken.write_text(text.partition("# From the index")[0].replace(digest, "0" * 64))
     done = subprocess.run(
-        [*DOWNLOAD, "--require-hashes", "-d", tmp_path / "w", "-r", broken],
-        capture_output=True,
-        text=True,
-        check=False,
+        [*DOWNLOAD, "--require-hashes", "-d", tmp_path / "w", "-r", broken], capture_output=True, text=True, check=False
     )
     assert done.returncode
     assert "DO NOT MATCH THE HASHES" in done.stderr

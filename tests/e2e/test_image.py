@@ -95,9 +95,9 @@ def test_it_runs_as_its_user_with_its_environment(builder: Builder, container: s
 def test_it_says_what_it_is(builder: Builder, image: str, project: Path) -> None:
     told = json.loads(builder("inspect", "--type", "image", image))["Docker"]["config"]
     labels = told["Labels"]
-    assert labels["org.opencontainers.image.title"] == "served-cpu"
-    assert labels["org.opencontainers.image.description"] == 'Says "hello", costs $5 and has a \\ and a `tick`'
-    assert labels["envspec.target"] == "cpu" and "envspec.lock.digest" not in labels
+    assert (
+        labels["envspec.spec"] == "served" and labels["envspec.target"] == "cpu" and "envspec.lock.digest" not in labels
+    )
     assert (told["User"], told["WorkingDir"]) == ("1000:1000", "/workspace")
     assert set(told["ExposedPorts"]) == {"8888/tcp", "2222/tcp"}
     assert told["Healthcheck"]["Test"] == ["CMD", "/opt/envspec/healthcheck.sh"]

@@ -14,7 +14,7 @@ import pytest
 from support.slurm import slurm
 
 sys.path.append(str(Path(__file__).parents[1] / "export"))
-from test_heads import PRINTED, Printed
+from test_heads import Printed, shipped_heads
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.xdist_group("slurm")]
 
@@ -34,7 +34,7 @@ def submit(env: dict[str, str], words: tuple[str, ...], folder: Path) -> subproc
 
 
 def test_slurm_takes_each_head_s_command(cluster: dict[str, str]) -> None:
-    lines = [one for one in PRINTED if "sbatch" in one.words]
+    lines = [one for one in shipped_heads() if "sbatch" in one.words]
     assert len({one.file for one in lines}) == 2 * len({one.file.parent for one in lines}) > 16
     wrong = {one.file: told for one in lines if (told := refusal(cluster, one))}
     assert wrong == {}

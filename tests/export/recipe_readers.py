@@ -318,10 +318,7 @@ READERS: tuple[tuple[str, SpecReader], ...] = (
     (r"modulefile\.lua", read_lmod),
     (rf"{REQUIREMENTS}/[a-z-]+([+=][a-z0-9_+.=-]+)?(@[a-z0-9_.,-]+)?\.txt", read_requirements),
     # verbatim from the package: the same for every spec
-    (
-        rf"{CARRIED_FOLDER}/(SHA256SUMS|[a-z]+\.(py|sh)|services/[a-z-]+\.sh|envspec-check\.pyz)",
-        read_plain,
-    ),
+    (rf"{CARRIED_FOLDER}/(SHA256SUMS|[a-z]+\.(py|sh)|services/[a-z-]+\.sh|envspec-check\.pyz)", read_plain),
 )
 """What the spec's folder has besides."""
 

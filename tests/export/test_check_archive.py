@@ -78,6 +78,7 @@ def test_it_runs_as_it_is_under_every_python(version: str, tmp_path: Path) -> No
     assert report["complete"] and report["check_digest"] == check_digest(check_files())
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("way", ["fork", "spawn", "forkserver"])
 def test_processes_of_every_kind_start_from_it(way: str, tmp_path: Path) -> None:
     (tmp_path / CHECK_ARCHIVE).write_bytes(archive())
@@ -138,6 +139,7 @@ def test_a_damaged_archive_is_only_another_one(changes: list[tuple[int, int]], e
     assert names == tuple(sorted(set(names)))
 
 
+@pytest.mark.slow
 def test_the_builds_commands_unpack_it_and_refuse_another_one(tmp_path: Path) -> None:
     plan = shipped_spec("mm-v2.9").targets[0]
     for number, content in enumerate((archive(), changed())):

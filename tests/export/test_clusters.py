@@ -13,7 +13,7 @@ import pytest
 import tomli
 import yaml
 from recipe_plans import ROOT, parsed, text_in, with_values
-from support.recipes import all_recipes
+from support.recipes import RENDERED, all_recipes
 
 from envspec.export import apptainer, compose, devcontainer, dockerfile, edf, htcondor, kubernetes, slurm
 from envspec.export.make import make_spec_plan
@@ -114,12 +114,7 @@ def test_what_a_pod_asks_the_cluster_for() -> None:
         "limits": {"nvidia.com/gpu": "8", "rdma/hca_shared_devices_a": "1", "memory": "512Gi"},
     }
     assert container["imagePullPolicy"] == "IfNotPresent" and pod["terminationGracePeriodSeconds"] == 300
-    assert [taint["key"] for taint in pod["tolerations"]] == [
-        "nvidia.com/gpu",
-        "dedicated",
-        "example.com/gpu",
-        "spot",
-    ]
+    assert [taint["key"] for taint in pod["tolerations"]] == ["nvidia.com/gpu", "dedicated", "example.com/gpu", "spot"]
     assert volumes["shm"]["emptyDir"]["sizeLimit"] == "32Gi"
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["IPC_LOCK"]}
 
@@ -152,6 +147,7 @@ def test_ssh_has_the_port_that_the_spec_asks_for_and_the_host_another_where_its_
 
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("place", [".", "recipes/llm-v2.9"])
+@RENDERED
 def test_jobs_name_the_slices_that_they_are_for(place: str) -> None:
     """But for those in a repository's `recipes/`, which plain git merges."""
     spec, lock = parsed("llm-v2.9")
@@ -176,6 +172,7 @@ def test_jobs_name_the_slices_that_they_are_for(place: str) -> None:
 
 
 @pytest.mark.slow
+@RENDERED
 def test_a_job_of_a_repository_reads_the_slices_beside_it(tmp_path: Path) -> None:
     folder = all_recipes() / "llm-v2.9"
     spec, lock = parsed("llm-v2.9")
@@ -192,6 +189,7 @@ def test_a_job_of_a_repository_reads_the_slices_beside_it(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+@RENDERED
 def test_a_manifest_of_a_repository_gets_its_slice_as_its_head_says(tmp_path: Path) -> None:
     """By the very words of the head, up to kubectl; all else in the manifest stays. kubectl reads the answer."""
     of = plan(place="recipes/llm-v2.9").targets[-1]

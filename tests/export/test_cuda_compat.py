@@ -21,8 +21,7 @@ TARGET = "cu130-hopper"
 def plan_of(*, wanted: bool = True) -> Plan:
     spec, lock = parsed("mm-v2.9")
     spec = replace(
-        spec,
-        targets=tuple(replace(one, cuda_compat=wanted) if one.name == TARGET else one for one in spec.targets),
+        spec, targets=tuple(replace(one, cuda_compat=wanted) if one.name == TARGET else one for one in spec.targets)
     )
     target = lock.target(TARGET)
     assert target is not None

@@ -60,6 +60,7 @@ def test_a_base_image_with_the_cuda_of_the_wheels(base: str, twice: bool) -> Non
     assert told(Image(base=base), CPU) == []
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("requirements", [["alpha"], ["alpha", "jupyterlab"]])
 def test_lock_says_it(machine: Machine, index: Index, requirements: Sequence[str]) -> None:
     index.add(wheel("alpha", "1.0"), wheel("jupyterlab", "4.5"))

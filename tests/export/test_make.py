@@ -39,8 +39,7 @@ def test_a_base_without_apt_is_refused(base: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "base",
-    ["debian:bookworm-slim", "ubuntu:24.04", "python:3.12-slim", "nvidia/cuda:12.8.1-base-ubuntu22.04"],
+    "base", ["debian:bookworm-slim", "ubuntu:24.04", "python:3.12-slim", "nvidia/cuda:12.8.1-base-ubuntu22.04"]
 )
 def test_a_base_that_may_have_apt_is_taken(base: str) -> None:
     assert plan_with("cpu-py311", with_image(base=base)).image.base.name == base
@@ -237,9 +236,9 @@ def test_nvcc_when_it_is_asked_for() -> None:
     dockerfile = render(plan, "dockerfile")[f"{plan.target}/Dockerfile"]
     assert "COPY --from=nvcc /usr/local/cuda-11.8/nvvm /usr/local/cuda/nvvm\n" in dockerfile
     definitions = [text for path, text in render(plan, "apptainer").items() if path.endswith(".def")]
-    assert "build.sh links /usr/local/cuda include targets/x86_64-linux/include" in dockerfile
+    assert "build.sh own dev --cuda targets/x86_64-linux" in dockerfile
     for text in definitions:
-        assert "build.sh links /usr/local/cuda include targets/x86_64-linux/include\n" in text
+        assert "build.sh cuda targets/x86_64-linux\n" in text
     assert "CUDA_HOME" not in dict(shipped("mm-v2.1", "cu118").runtime.env)
     assert not plan_with("cpu-py311", with_image(nvcc=True)).image.borrowed
     with pytest.raises(InputError, match=r"the compiler of CUDA 11\.8 compiles nothing beside glibc 2\.41"):
@@ -337,7 +336,7 @@ def test_what_compiles_nothing_is_built_beside_nothing(target: str) -> None:
     assert "# Builds what the lock has as source only: clip, deepspeed.\nFROM python AS compile\n" in text
     built = definition[f"{target}/apptainer.def"].partition("Stage: final")[0]
     for one in (text.partition("# Builds")[2].partition("AS carried")[0], built):
-        assert "PYTHONPATH=" not in one and "devel" not in one and "CUDA_HOME" not in one and "from=torch" not in one
+        assert "PYTHONPATH=" not in one and "devel" not in one and "CUDA_HOME" not in one and "from=stack" not in one
 
 
 @pytest.mark.parametrize("fields", [{"build_env": {"DS_BUILD_FUSED_ADAM": "1"}}, {"build_apt": ("libaio-dev",)}])

@@ -66,7 +66,7 @@ def test_an_extension_of_torch_is_built_where_compilers_and_torch_are(spec: str,
     text = text_in(dockerfile.render(made), "Dockerfile")
     stage = text.partition(" AS compile\n")[2].partition("\nFROM ")[0]
     assert (
-        "build-essential" in stage and "COPY --from=torch /layers/torch /" in stage and "FROM compile AS own\n" in text
+        "build-essential" in stage and "COPY --from=stack /layers/torch /" in stage and "FROM compile AS own\n" in text
     )
     assert ("TORCH_CUDA_ARCH_LIST=9.0" in stage) == (target != "cpu")
     assert "sh /layers/build.sh project project my-model compiled\n" in text.partition("FROM compile AS own\n")[2]

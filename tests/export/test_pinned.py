@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from recipe_plans import ROOT, compiled, functions_of_builds, plan_with, shipped, with_image, with_values
-from support.recipes import all_recipes
+from support.recipes import RENDERED, all_recipes
 
 from envspec.base.errors import InputError
 from envspec.export.carried import carried_files
@@ -119,6 +119,7 @@ def test_a_bases_own_python_is_taken_alone() -> None:
         plan_with("mm-v2.1", with_image(python="base", build_env={"A": "1"}))
 
 
+@RENDERED
 def test_pages_call_recipes_pinned_by_digest_only_where_they_are() -> None:
     recipes = [path.read_text("utf-8") for path in all_recipes().glob("*/*/Dockerfile")]
     assert recipes

@@ -60,6 +60,7 @@ def test_a_killed_service_counts_as_dead(image: Image) -> None:
     process.communicate()
 
 
+@pytest.mark.slow
 def test_health_is_that_of_what_was_started(image: Image) -> None:
     assert image.run(script="healthcheck.sh")[0] == 0
     (image.tmp / f"envspec-services.{os.getuid()}").write_text("ssh\n")
@@ -156,6 +157,7 @@ def test_a_service_leaves_nothing_behind(image: Image, how: str) -> None:
     assert not list(image.tmp.glob("envspec-????????"))
 
 
+@pytest.mark.slow
 def test_health_of_what_listens_by_ipv6(image: Image) -> None:
     class Api(Quiet):
         def do_GET(self) -> None:

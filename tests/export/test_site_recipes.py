@@ -13,7 +13,7 @@ from envspec_check.lock import read_target
 from recipe_plans import compiled, functions_of_builds, shipped, text_in
 from support.index import Index
 from support.packages import wheel
-from support.recipes import ROOT, SPECS, all_recipes, recipe_plan, recipe_texts
+from support.recipes import RENDERED, ROOT, SPECS, all_recipes, recipe_plan, recipe_texts
 from uv import find_uv_bin
 
 from envspec.app.export.recipes import recipe_drift
@@ -49,7 +49,6 @@ MIRRORS = {
     "debian": "http://mirror.example/debian",
 }
 SITE = Settings(Path(), mirrors=MIRRORS, default_index="https://user:hunter2@mirror.example/simple")
-HOPPER = compiled("mm-v2.9", "cu128-hopper")
 
 SOURCES = """\
 # deb http://deb.example/debian bookworm main
@@ -102,7 +101,7 @@ def test_images_come_from_the_mirror_of_their_registry(name: str, here: str) -> 
 
 
 def test_a_builder_gets_the_sites_images_and_files_and_no_password() -> None:
-    text = text_in(dockerfile.render(HOPPER), dockerfile.FILE)
+    text = text_in(dockerfile.render(compiled("mm-v2.9", "cu128-hopper")), dockerfile.FILE)
     arguments = build_arguments(text, SITE)
     assert arguments == {
         "BASE_IMAGE": "hub.example/hub/library/debian:trixie-slim",
@@ -122,7 +121,7 @@ def test_a_builder_gets_the_sites_images_and_files_and_no_password() -> None:
 
 
 def test_a_definition_takes_the_sites_images() -> None:
-    files = apptainer.render(HOPPER)
+    files = apptainer.render(compiled("mm-v2.9", "cu128-hopper"))
     here = definition_here(text_in(files, apptainer.FILE), SITE)
     assert "From: hub.example/hub/library/debian:trixie-slim\n" in here and "\nFrom: debian" not in here
     offline = text_in(files, apptainer.OFFLINE_FILE)
@@ -190,6 +189,7 @@ def written(folder: Path) -> dict[str, str]:
 
 @pytest.mark.by_day(3)
 @pytest.mark.parametrize("name", SPECS)
+@RENDERED
 def test_those_in_the_repository_are_what_export_writes(name: str) -> None:
     """All of mm-v2.9, and a target or two of each other spec."""
     spec, lock = load_spec(ROOT / "specs" / f"{name}.toml"), load(ROOT / "locks" / name / "envspec.lock")
@@ -206,6 +206,7 @@ def test_those_in_the_repository_are_what_export_writes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SPECS)
+@RENDERED
 def test_every_target_of_every_spec_is_read(name: str) -> None:
     for of in recipe_plan(name).targets:
         target = all_recipes() / name / of.target / "target.json"
@@ -214,6 +215,7 @@ def test_every_target_of_every_spec_is_read(name: str) -> None:
 
 @pytest.mark.by_day(4)
 @pytest.mark.parametrize("name", SPECS)
+@RENDERED
 def test_a_formats_row_names_its_files(name: str) -> None:
     assert sorted((*OF_A_SPEC, *OF_A_TARGET)) == sorted(RECIPES), "a format is a target's or a spec's"
     for of in recipe_plan(name).targets:
@@ -221,6 +223,7 @@ def test_a_formats_row_names_its_files(name: str) -> None:
         assert {path.rpartition("/")[2] for path in own} <= OWN, "export wouldn't know them as its own"
 
 
+@RENDERED
 def test_no_file_is_stored_twice() -> None:
     seen: dict[str, str] = {}
     for path, text in sorted(written(all_recipes()).items()):
@@ -235,6 +238,7 @@ def test_they_are_not_too_many_lines() -> None:
     assert sum(text.count("\n") for text in texts.values()) <= LINES
 
 
+@RENDERED
 def test_a_line_of_the_check_is_in_one_file_and_a_line_of_the_sums() -> None:
     """Nothing but the sums names a file of it, and nothing names the sums."""
     texts = written(all_recipes())
@@ -248,6 +252,7 @@ def test_a_line_of_the_check_is_in_one_file_and_a_line_of_the_sums() -> None:
     assert digest(texts[sums]) not in naming
 
 
+@RENDERED
 def test_every_development_container_is_of_a_spec() -> None:
     titles = {of.title for name in SPECS for of in recipe_plan(name).targets}
     assert {path.name for path in (ROOT / CONTAINERS).iterdir()} <= titles

@@ -127,11 +127,7 @@ def built_with(index: str) -> PipStep:
 
 @pytest.mark.parametrize(
     ("index", "options"),
-    [
-        ("pypi", []),
-        ("pytorch/cu126", ["--beside --torch-backend cu126"]),
-        ("own", ['--index "$INDEX_OWN"']),
-    ],
+    [("pypi", []), ("pytorch/cu126", ["--beside --torch-backend cu126"]), ("own", ['--index "$INDEX_OWN"'])],
 )
 def test_a_source_finds_what_it_is_built_with_beside_pypi(index: str, options: list[str]) -> None:
     step = built_with(index)

@@ -44,7 +44,7 @@ def test_a_dockerfile_fetches_them_before_anything_is_installed() -> None:
     text = text_in(dockerfile.render(plan), "Dockerfile")
     read_dockerfile(text, plan)
     found = stages(text)
-    assert list(found)[:5] == ["uv", "python", "fetched", "wheels", "nvidia"]
+    assert list(found)[:5] == ["uv", "python", "fetched", "wheels", "stack"]
     assert found["wheels"] == ["FROM scratch AS wheels", "COPY --from=fetched /layers/wheels /"]
     *_, fetch = found["fetched"]
     for one in ("torch", "numpy"):
@@ -52,8 +52,9 @@ def test_a_dockerfile_fetches_them_before_anything_is_installed() -> None:
         assert f"{pin.file} {pin.sha256} {pin.size or 0}" in fetch
     # of the PyTorch index, or a mirror of it, and of the default one
     assert 'ARG PYTORCH_INDEX=""' in found["fetched"] and fetch.count("build.sh fetch --torch-backend cu126 -- ") == 1
-    assert "--variants" not in found["nvidia"][-1]
-    for layer in ("torch", "rest"):
+    (nvidia,) = (line for line in found["stack"] if " install nvidia " in line)
+    assert "--variants" not in nvidia
+    for layer in ("stack", "rest"):
         assert "--mount=type=bind,from=wheels,target=/run/wheels" in found[layer][-1]
         assert " --variants" in found[layer][-1]
     assert "NV_VARIANT" not in text and "UV_PREVIEW" not in text and CARRIED in plan.sources.files

@@ -59,11 +59,7 @@ DEVICE_REQUIREMENT: dict[int, Interval | frozenset[int]] = {
 torch-2.15.0-cp312-cp312-macosx_14_0_arm64.whl, sha256 593e5fd0c204284890d1c3dff643be34e549e1d24523e13402510f960d4da438.
 """
 
-POST_JETSON_SBSA_UNIFICATION = DEVICE_REQUIREMENT | {
-    70: Interval(70),
-    80: Interval(80),
-    86: Interval(86),
-}
+POST_JETSON_SBSA_UNIFICATION = DEVICE_REQUIREMENT | {70: Interval(70), 80: Interval(80), 86: Interval(86)}
 """The same from CUDA 13.2 on: DEVICE_REQUIREMENT_POST_JETSON_SBSA_UNIFICATION, "CUDA 13.2 allows SBSA binaries to run
 on Jetson devices" (pytorch/pytorch#186285)."""
 

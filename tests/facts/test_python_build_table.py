@@ -12,13 +12,7 @@ from envspec.packages.version_numbers import numbers
 from tools.refresh.python_builds_table import table_from
 
 URL = "https://host.example/20260901/cpython-3.12.15%2B20260901-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz"
-ROW = {
-    "name": "cpython",
-    "url": URL,
-    "sha256": "a" * 64,
-    "variant": None,
-    "prerelease": "",
-}
+ROW = {"name": "cpython", "url": URL, "sha256": "a" * 64, "variant": None, "prerelease": ""}
 BEFORE = f'builds = [{{ version = "3.12.14", build = "20260814", linux-64 = "{"b" * 64}", source = "uv" }}]'
 
 

@@ -17,7 +17,7 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.by_day(2)
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kind", ["prefix", "image", "sif"])
 def test_a_base_that_was_added(machine: Machine, kind: str) -> None:
     """`export` and `bundle` ended with `KeyError: 'linux-64'`."""

@@ -24,11 +24,10 @@ def quick(machine: Machine, *, seconds: str = "1", retries: str = "0") -> Ran:
 PAGE, FILE, METADATA = "^/simple/beta/", r"^/files/.*whl$", r"^/files/.*\.metadata$"
 
 
-@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("path", "fault", "said"),
     first_by_day(
-        4,
+        1,
         [
             (PAGE, status(500), "answered HTTP 500 after 0 retries"),
             (PAGE, status(403), "HTTP 403"),

@@ -206,6 +206,7 @@ def test_a_lock_made_through_mirrors_has_the_same_bytes(
         assert mirror.paths("/alpha/") and own_mirror.paths("/acme/")
 
 
+@pytest.mark.slow
 def test_so_has_one_of_a_conda_channel(machine: Machine, served: str, tmp_path: Path) -> None:
     pytest.importorskip("rattler")
     records = [*pythons("3.12.11"), Record("tool", "1", depends=("lib",)), Record("lib", "2")]

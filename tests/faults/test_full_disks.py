@@ -117,7 +117,7 @@ def test_no_room_for_more_files_is_told_as_that(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("left", [16, 120, 300])
 @pytest.mark.parametrize("place", ["cache", "prefix"])
-@pytest.mark.by_day(2)
+@pytest.mark.by_day(1)
 def test_install_on_a_full_disk(tmp_path: Path, index: Index, place: str, left: int) -> None:
     machine = machine_with(tmp_path / "machine", index, BIG)
     folder = machine.cache if place == "cache" else machine.base / "disk"
@@ -129,7 +129,7 @@ def test_install_on_a_full_disk(tmp_path: Path, index: Index, place: str, left: 
 
 @pytest.mark.parametrize("inodes", [2, 4, 6, 9, 14])
 @pytest.mark.parametrize("place", ["cache", "prefix"])
-@pytest.mark.by_day(2)
+@pytest.mark.by_day(1)
 def test_install_without_inodes(tmp_path: Path, index: Index, place: str, inodes: int) -> None:
     machine = machine_with(tmp_path / "machine", index, BIG)
     folder = machine.cache if place == "cache" else machine.base / "disk"
@@ -141,6 +141,7 @@ def test_install_without_inodes(tmp_path: Path, index: Index, place: str, inodes
             assert "more files" in ran.hint or "free some space" in ran.hint
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("limit", [50_000, 200_000, 390_000])
 def test_a_limit_on_the_size_of_files(tmp_path: Path, index: Index, limit: int) -> None:
     machine = machine_with(tmp_path / "machine", index, BIG)
@@ -260,6 +261,7 @@ def test_full_filesystem_of_the_cache(machine: Machine, packages: Index) -> None
     assert machine.envspec("lock", "specs/demo.toml").status == 0
 
 
+@pytest.mark.slow
 def test_read_only_filesystem(machine: Machine, packages: Index) -> None:
     with tmpfs(machine.locks, "size=256k"):
         machine.locked(spec=cpu("alpha<2"))

@@ -223,12 +223,14 @@ def test_an_index_that_stumbles(machine: Machine, index: Index, prefix: Path, in
     assert works(prefix)
 
 
+@pytest.mark.slow
 def test_an_index_without_the_file(machine: Machine, index: Index, install: Install) -> None:
     index.add(APP2)
     write_lock(machine, [pip_pin(APP)])
     assert f'the index "pypi" lists no {APP.file}' in install(status=3).error
 
 
+@pytest.mark.slow
 def test_another_file_under_the_locked_name(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     """Told by the index's page; and, where the page is true, by the bytes that come."""
     write_lock(machine, [pip_pin(APP)])

@@ -21,10 +21,7 @@ from envspec.export.plan import SUMS, digest, read_sums, sums_text
 pytestmark = pytest.mark.e2e
 
 EXPORT = ("export", "specs/demo.toml", "--format", "all", "-o", "recipes/demo")
-MORE = {
-    "old": '[image]\nservices = ["ssh"]\n',
-    "new": '[image]\nenv = { WHO = "new" }\n',
-}
+MORE = {"old": '[image]\nservices = ["ssh"]\n', "new": '[image]\nenv = { WHO = "new" }\n'}
 """Recipes differ by the service and the variable."""
 
 

@@ -43,7 +43,7 @@ UNREADABLE: dict[str, tuple[str, Callable[[Pin], Pin]]] = {
 }
 
 
-@pytest.mark.by_day(6)
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("case", UNREADABLE)
 def test_unreadable(
     case: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

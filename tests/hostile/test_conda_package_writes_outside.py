@@ -165,6 +165,7 @@ def test_a_wheel_through_a_conda_packages_link(machine: Machine, index: Index, c
     assert [path.name for path in victim.iterdir()] == ["precious"]
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     "path", first_by_day(1, ["../../../victim/precious", "{victim}/precious", "share/out/precious"])
 )

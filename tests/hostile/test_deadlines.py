@@ -341,6 +341,7 @@ def ranges(content: bytes, seconds: float) -> Callable[[socket.socket, Send], No
     return answer
 
 
+@pytest.mark.slow
 def test_the_parts_of_a_wheel_share_one_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each was answered within the limit: METADATA took as many of them as the wheel has parts."""
     random = Random(1)
@@ -362,6 +363,7 @@ def test_the_parts_of_a_wheel_share_one_limit(tmp_path: Path, monkeypatch: pytes
         assert time.monotonic() - begun < 2.0 + MARGIN
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("name", ["fetch", "fetch_unknown"])
 def test_the_tries_of_a_file_share_one_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     limited(monkeypatch, limits.Limits(whole_seconds=2.0, first_seconds=2.0, bytes_per_second=1_000_000))

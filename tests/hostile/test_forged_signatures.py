@@ -110,7 +110,7 @@ REFUSED: dict[Attack, str] = {
 }
 
 
-@pytest.mark.by_day(5)
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("attack", REFUSED, ids=lambda attack: attack.__name__)
 def test_who_asks_for_a_signature_refuses(
     project: Machine, keys: tuple[Key, Key], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, attack: Attack
@@ -165,8 +165,7 @@ def test_a_signature_that_is_no_file_ends_the_command(project: Machine, keys: tu
 
 
 @pytest.mark.parametrize(
-    "options",
-    ['valid-before="20200101"', 'valid-after="29990101"', 'namespaces="git"', "cert-authority"],
+    "options", ['valid-before="20200101"', 'valid-after="29990101"', 'namespaces="git"', "cert-authority"]
 )
 def test_a_key_that_may_not_sign_locks_now(
     project: Machine, keys: tuple[Key, Key], tmp_path: Path, options: str

@@ -57,6 +57,7 @@ def test_an_entry_that_leads_out(name: str, machine: Machine) -> None:
     refused(machine, "leads out of the image")
 
 
+@pytest.mark.slow
 def test_a_list_of_packages_without_end(machine: Machine) -> None:
     write_base(machine.folder / "base", system(PYTHON), entry("var/lib/dpkg/status", 40 << 20))
     refused(machine, "are the most that are read")
@@ -255,6 +256,7 @@ def test_the_entries_of_a_layer_are_not_kept(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("line", ["dev", "dev:x", ":::", "dev:x:1000"])
 @pytest.mark.parametrize("file", ["passwd", "group", "shadow"])
 def test_a_list_of_users_with_half_a_line(file: str, line: str, machine: Machine) -> None:

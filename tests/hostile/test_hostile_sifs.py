@@ -119,6 +119,7 @@ def read(path: Path, content: bytes) -> list[BaseFiles]:
     return [read_sif(open_sif(path), wanted, os.environ) for wanted in (WANTED, FOR_IMAGES)]
 
 
+@pytest.mark.by_day(7)
 @pytest.mark.parametrize("attack", REFUSED)
 def test_it_is_refused_by_its_name(tmp_path: Path, attack: str) -> None:
     root = squashfs(tmp_path)

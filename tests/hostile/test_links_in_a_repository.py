@@ -21,13 +21,7 @@ def repository(tmp_path: Path, index: Index) -> Hostile:
     return hostile(tmp_path, index.url)
 
 
-LOCK_LINKS = [
-    "locks/demo/cpu",
-    "locks/demo/cpu/requirements.txt",
-    "locks/demo/envspec.lock",
-    "locks/demo",
-    "locks",
-]
+LOCK_LINKS = ["locks/demo/cpu", "locks/demo/cpu/requirements.txt", "locks/demo/envspec.lock", "locks/demo", "locks"]
 
 
 @pytest.mark.parametrize("path", LOCK_LINKS)

@@ -100,6 +100,7 @@ def test_who_reads_all_of_an_open_home_gets_nothing(machine: Machine, index: Ind
     assert not index.paths("private-models"), "nothing was asked with the victim's login"
 
 
+@pytest.mark.slow
 def test_the_login_is_new_in_each_run_and_kept_nowhere(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     logins: list[str] = []
     made = secrets.token_hex

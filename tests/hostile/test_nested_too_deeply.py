@@ -47,7 +47,7 @@ def test_a_text_is_parsed_up_to_its_limit() -> None:
 @pytest.mark.parametrize(
     ("table", "value"),
     first_by_day(
-        3,
+        1,
         [
             ("pip", MARKER.format("(" * 600, ")" * 600)),
             ("pip", MARKER.format("(" * 100_000, "")),
@@ -91,7 +91,7 @@ NESTED = {
 }
 
 
-@pytest.mark.parametrize("name", first_by_day(2, NESTED))
+@pytest.mark.parametrize("name", first_by_day(1, NESTED))
 def test_other_tools_files(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(NESTED[name])
     (tmp_path / "b.txt").write_text("a==1\n")

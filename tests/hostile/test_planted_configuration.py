@@ -183,7 +183,7 @@ def commands(group: click.Group, names: Iterable[str], above: str = "") -> Itera
 
 
 ALL = [*commands(cli, (*COMMANDS, *HIDDEN))]
-FEW = [each for each in ALL if each[0] in ("check", "lock", "diff", "run")]
+FEW = [each for each in ALL if each[0] in ("check", "run")]
 
 
 def script(place: Path, text: str) -> None:

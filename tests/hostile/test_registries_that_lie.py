@@ -352,6 +352,7 @@ def deep(liar: Liar) -> str:
     return digest
 
 
+@pytest.mark.by_day(9)
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_a_document_that_lies(machine: Machine, liar: Liar, document: str) -> None:
     """Under its right digest: what it says is wrong."""

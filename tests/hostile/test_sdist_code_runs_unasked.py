@@ -187,6 +187,7 @@ def test_no_setting_and_no_lock_allows_a_source(machine: Machine, witness: Path)
     assert "allow-source" not in (machine.folder / path).read_text()
 
 
+@pytest.mark.slow
 def test_a_lock_that_calls_a_source_inert(machine: Machine, index: Index, witness: Path) -> None:
     """By the hand of a pull request: `check` asks nobody, and what reads the source refuses it before it is built."""
     index.add(wheel("setuptools", "80.0"), wheel("wheel", "0.45"))

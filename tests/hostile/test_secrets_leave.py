@@ -197,6 +197,7 @@ def test_a_git_url_in_gits_own_settings(tmp_path: Path) -> None:
         assert plant.found() == []
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("by", ["file", "helper"])
 def test_a_login_of_dockers(tmp_path: Path, by: str) -> None:
     with planted(tmp_path, PLAIN) as plant, Registry(login=(USER, PLAIN), challenge="bearer", anonymous=False) as hub:

@@ -158,6 +158,7 @@ def test_a_repository_with_all_of_them(here: Path, capsys: pytest.CaptureFixture
     assert [line for line in written.splitlines() if CANARY in line] == []
 
 
+@pytest.mark.slow
 def test_in_what_is_made_of_such_a_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lock, recipes and all else of a spec that began with a Dockerfile."""
     with planted(tmp_path, CANARY) as plant:

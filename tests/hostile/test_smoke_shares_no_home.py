@@ -71,6 +71,7 @@ def planted() -> Iterator[Path]:
         place.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 @pytest.mark.skipif(os.geteuid() != 0, reason="a second user needs root")
 def test_in_a_real_apptainer_beside_a_second_user(image: Path, planted: Path, tmp_path: Path) -> None:

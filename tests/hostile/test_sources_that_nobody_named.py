@@ -36,6 +36,7 @@ def test_a_neighbour_in_the_same_repository(machine: Machine, app: Path) -> None
     assert locked(machine, f"app @ git+{app.as_uri()}@main") == {"app": head, "dep": head}
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("link", ["inner", "inner/pyproject.toml"])
 def test_a_link_that_leads_out_of_the_repository(link: str, machine: Machine, tmp_path: Path, index: Index) -> None:
     """`verify` and `lock` read what a build requires before any code runs that is allowed to."""

@@ -70,6 +70,7 @@ def test_a_folder_of_wheels_that_leads_out(machine: Machine, tmp_path: Path, key
     assert "hunter2" not in ran.err + ran.out and not machine.lock_path().exists()
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("link", ["wheels", f"wheels/{SOUND.file}"])
 def test_wheels_that_become_a_link_are_not_installed(machine: Machine, tmp_path: Path, link: str) -> None:
     (machine.folder / ".git").mkdir(parents=True)

@@ -37,11 +37,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         (target,) = lock
         edge = f'beta; sys_platform != "{EVIL}"'
         pins = tuple(
-            replace(
-                pin,
-                licence=f"MIT {EVIL}",
-                dependencies=tuple(edge for _ in pin.dependencies),
-            )
+            replace(pin, licence=f"MIT {EVIL}", dependencies=tuple(edge for _ in pin.dependencies))
             for pin in target.pins
         )
         forged = replace(lock, targets=(replace(target, pins=pins),))
@@ -78,9 +74,8 @@ SHOWN = [
 
 
 @pytest.mark.by_commit(3)
-@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
-    "arguments", first_by_day(4, map(pytest.param, SHOWN)), ids=lambda arguments: " ".join(arguments)
+    "arguments", first_by_day(1, map(pytest.param, SHOWN)), ids=lambda arguments: " ".join(arguments)
 )
 def test_on_a_terminal(hostile: Machine, arguments: tuple[str, ...]) -> None:
     shown = on_terminal(hostile, *arguments)
@@ -114,7 +109,7 @@ def test_a_hint_that_metadata_forges(machine: Machine, index: Index, line: str) 
     assert_no_forged_hint(machine.envspec("lock", machine.spec(cpu("alpha"))))
 
 
-@pytest.mark.by_day(2)
+@pytest.mark.by_day(1)
 @pytest.mark.skipif(shutil.which("git") is None, reason="git isn't installed")
 @pytest.mark.parametrize("line", [f"beta>=2; platform_version != 'x\n{FORGED}\nerror: y'", f"beta\n{FORGED}"])
 @pytest.mark.parametrize("kind", ["sdist", "repository"])

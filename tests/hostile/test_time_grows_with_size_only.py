@@ -15,7 +15,7 @@ import yaml
 from support.growth import TooSlow, grows_linearly
 from support.matrix import by_day
 
-from envspec.base.documents import Unreadable, read_python, read_yaml, read_yaml_documents
+from envspec.base.documents import Unreadable, read_python, read_yaml
 from envspec.base.errors import Place
 from envspec.base.redact import has_credentials, redact, without_credentials
 from envspec.base.texts import printable
@@ -235,7 +235,9 @@ def slow_ones(parser: Parser, attacks: Iterable[tuple[str, str, str]]) -> list[t
     ]
 
 
-@pytest.mark.parametrize("name", by_day(LINES, lambda name: [*LINES].index(name) % 3 == 0))
+@pytest.mark.parametrize(
+    "name", by_day(LINES, lambda name: not name.startswith(("spec: the file", "redact", "uv: ", "foreign: ")))
+)
 def test_a_line(name: str) -> None:
     assert not slow_ones(LINES[name], product(*FEW[0]))
 
@@ -305,9 +307,8 @@ def levels(number: int, first: str, level: str) -> str:
 def test_yaml_that_repeats_itself(text: str) -> None:
     """An environment.yml of 1.4 kB, whose mappings merge the one above them twice, kept `init` busy for ever."""
     begun = time.process_time()
-    for read in (read_yaml, read_yaml_documents):
-        with pytest.raises(Unreadable, match="aliases repeat too much"):
-            read(text)
+    with pytest.raises(Unreadable, match="aliases repeat too much"):
+        read_yaml(text)
     assert time.process_time() - begun < 10
 
 

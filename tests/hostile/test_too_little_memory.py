@@ -10,6 +10,8 @@ from support.machine import Machine, Ran
 from support.matrix import first_by_day
 from support.packages import wheel
 
+from envspec.base.storage import shortage
+
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")]
 
 LIMITED = """\
@@ -47,3 +49,15 @@ def test_a_limit_on_the_whole_of_envspec(machine: Machine, index: Index, command
     short = "ran out of memory or threads, or reached the system's limit on them"
     assert ran.status == 0 or (ran.status == 3 and (ran.error.endswith(short) or "uv was ended by SIG" in ran.error))
     assert ran.status == 0 or (ran.hint and machine.files() == before), ran.err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SystemError: error return without exception set",
+        "SystemError: <function _find_and_load at 0x7fca5af6fce0> returned NULL without setting an exception",
+    ],
+)
+def test_python_without_memory_for_an_error(text: str) -> None:
+    short = shortage("envspec", text)
+    assert short is not None and "memory" in short.message

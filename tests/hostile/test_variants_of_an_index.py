@@ -31,8 +31,7 @@ def test_reading_a_file_takes_time_in_proportion(unit: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit",
-    ["(", "variant_label == 'a' or ", "not ", "'x' in variant_properties and (", "'", "variant_label", "::"],
+    "unit", ["(", "variant_label == 'a' or ", "not ", "'x' in variant_properties and (", "'", "variant_label", "::"]
 )
 def test_markers_take_time_in_proportion(unit: str) -> None:
     assert grows_linearly(lambda text: for_variant([f"a ; variant_label == {text}"], None), lambda n: unit * n)
@@ -89,6 +88,7 @@ def test_a_file_without_end_is_given_up(machine: tuple[Machine, Index]) -> None:
     assert ran.status == 3 and "lib-1.0-variants.json" in ran.error, ran.err
 
 
+@pytest.mark.slow
 def test_another_hash_than_the_page_s_is_refused(machine: tuple[Machine, Index]) -> None:
     made, index = machine
     files = release("lib", "1.0", {"null": {}, "cu130": cuda("13.0")})

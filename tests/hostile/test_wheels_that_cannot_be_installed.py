@@ -75,6 +75,7 @@ def test_lock_refuses_it(machine: Machine, index: Index, kind: str, sidecars: bo
     assert not machine.lock_path().exists()
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kind", [*BAD, *COMMANDS])
 def test_install_and_bundle_refuse_it(machine: Machine, index: Index, kind: str) -> None:
     dist = made(kind) if kind in BAD else wheel("alpha", "1.0", files=COMMANDS[kind])

@@ -76,6 +76,7 @@ def lines(path: Path) -> list[str]:
     return path.read_text().splitlines()
 
 
+@pytest.mark.by_day(7)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("shell", SHELLS)
 def test_any_prefix_in_any_shell(shell: str, place: str, tmp_path: Path) -> None:

@@ -146,6 +146,7 @@ def test_it_stays_until_its_package_is_upgraded(demo: Machine, index: Index) -> 
     assert built_with(demo.locked("-P", "src", env=anew)) == ["asked 1.0", "below 2.0", "tool 1.2"]
 
 
+@pytest.mark.slow
 def test_of_a_source_that_states_its_requirements_no_code_runs(demo: Machine) -> None:
     stated = "allow-source = ['src']\nmetadata = [{ name = 'src', version = '1.0', dependencies = [] }]"
     assert built_with(demo.locked(spec=SPEC.replace("allow-source = ['src']", stated))) == ["below 2.0", "tool 1.1"]
@@ -185,6 +186,7 @@ def test_a_bundle_builds_with_these_alone_and_without_a_network(demo: Machine, t
     assert witness.read_text("utf-8") == "asked 1.0, below 2.0, tool 1.1\n"
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("change", "code"),
     [
@@ -228,6 +230,7 @@ def test_a_site_s_policy_holds_for_what_sources_are_built_with(
     assert "src is built with packages from pypi" in ran.err, ran
 
 
+@pytest.mark.slow
 def test_what_setuptools_builds_alone_is_locked_without_running_it(machine: Machine, index: Index) -> None:
     ran = machine.folder / "ran"
     files = {"pyproject.toml": "", "backend.py": "", "setup.py": f"open({str(ran)!r}, 'w')"}

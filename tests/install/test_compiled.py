@@ -235,14 +235,7 @@ def test_a_build_for_unknown_gpus_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="compiled for GPUs, and the target gpu names none"):
         builder.wheel(pin, tmp_path / "flash_attn-2.8.3.tar.gz")
     known = WheelBuilder(
-        built_for(("H100",))[0],
-        uv,
-        tmp_path,
-        InstallHost("linux-64"),
-        lambda pins: {},
-        tmp_path,
-        tmp_path,
-        Progress(),
+        built_for(("H100",))[0], uv, tmp_path, InstallHost("linux-64"), lambda pins: {}, tmp_path, tmp_path, Progress()
     )
     assert known.variables(tmp_path / "bin" / "python")["TORCH_CUDA_ARCH_LIST"] == "9.0"
 

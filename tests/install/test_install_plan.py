@@ -96,10 +96,7 @@ def test_a_pip_package_of_unknown_origin_is_installed_anew() -> None:
 
 def test_what_the_lock_lacks_goes() -> None:
     found = changes([], there(pip("mine"), conda("old", "2.0", "1")), {})
-    assert found == (
-        Change("remove", "conda", "old", "2.0 1", None),
-        Change("remove", "pip", "mine", "1.0", None),
-    )
+    assert found == (Change("remove", "conda", "old", "2.0 1", None), Change("remove", "pip", "mine", "1.0", None))
 
 
 def test_from_pip_to_conda() -> None:

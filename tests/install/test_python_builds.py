@@ -27,10 +27,7 @@ from envspec.lock.model import Lock, LockedPython
 from envspec.lock.store import LockFolder
 from envspec.resolve.uv.program import find_uv
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(SUBDIR != "linux-64", reason="the stand-in is a build for linux-64"),
-]
+pytestmark = [pytest.mark.e2e, pytest.mark.skipif(SUBDIR != "linux-64", reason="the stand-in is a build for linux-64")]
 
 APP = wheel("app", "1.0")
 BUILD = "20990107"

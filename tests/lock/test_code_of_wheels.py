@@ -10,13 +10,7 @@ from envspec.base.errors import LockError
 from envspec.binaries.build_notes import BuildNotes
 from envspec.binaries.device_code import CompiledLibrary, DeviceCode, published_code
 from envspec.facts.tables import read
-from envspec.lock.model import (
-    Artifact,
-    Lock,
-    LockedTarget,
-    Pin,
-    TargetInputs,
-)
+from envspec.lock.model import Artifact, Lock, LockedTarget, Pin, TargetInputs
 from envspec.lock.pinned import judge_by_gpus, warnings_of, with_fullest_code
 from envspec.lock.read import load, loads
 from envspec.lock.slice import slice_digest, slice_of
@@ -126,7 +120,7 @@ def test_the_field_takes_one_line(lock: Lock) -> None:
     text = dumps(locked)
     assert '\ncode = ["cuda_12.4", "sm_70", "sm_100f", "compute_90"]\n' in text
     assert set(text.splitlines()) - set(dumps(lock).splitlines()) == {
-        'code = ["cuda_12.4", "sm_70", "sm_100f", "compute_90"]',
+        'code = ["cuda_12.4", "sm_70", "sm_100f", "compute_90"]'
     }
     assert loads(text, "x") == locked
     for wrong, why in (

@@ -105,12 +105,7 @@ def test_what_is_missing() -> None:
 
 
 def test_paths_come_shortest_first_and_survive_cycles() -> None:
-    pins = (
-        wheel("a", "1", "b", "c"),
-        wheel("b", "1", "c", "a"),
-        wheel("c", "1", "b", "d"),
-        wheel("d", "1", "a"),
-    )
+    pins = (wheel("a", "1", "b", "c"), wheel("b", "1", "c", "a"), wheel("c", "1", "b", "d"), wheel("d", "1", "a"))
     whole = graph(*pins, roots=("a", "b"))
     found = [names(path) for path in whole.paths_to("d", limit=10)]
     assert found == [["a", "c", "d"], ["b", "c", "d"], ["a", "b", "c", "d"], ["b", "a", "c", "d"]]

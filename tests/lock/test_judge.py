@@ -417,11 +417,7 @@ def with_conda(provides: tuple[str, ...], *more: Pin) -> Lock:
 
 @pytest.mark.parametrize(
     ("provides", "severities"),
-    [
-        (("scipy",), set()),
-        (("scipy", "other"), {"warning"}),
-        (("other",), {"error", "warning"}),
-    ],
+    [(("scipy",), set()), (("scipy", "other"), {"warning"}), (("other",), {"error", "warning"})],
 )
 def test_names_are_judged_as_locked_and_as_of_today(provides: tuple[str, ...], severities: set[str]) -> None:
     found = [one for one in judge(with_conda(provides)) if one.code in ("wrong-provides", "requirement-missing")]

@@ -78,11 +78,7 @@ def test_right(pins: tuple[Pin, ...], cuda: str) -> None:
 @pytest.mark.parametrize(
     ("pins", "cuda", "problems"),
     [
-        (
-            CU126,
-            "12.8",
-            ["torch 2.9.1+cu126 from pytorch/cu126 is built for CUDA 12.6"],
-        ),
+        (CU126, "12.8", ["torch 2.9.1+cu126 from pytorch/cu126 is built for CUDA 12.6"]),
         (DEFAULT, "12.6", ["torch 2.9.1 from pypi is built for CUDA 12.8"]),
         (
             (pin("torch", "2.9.1+cpu", index="pytorch/cpu"),),
@@ -90,21 +86,9 @@ def test_right(pins: tuple[Pin, ...], cuda: str) -> None:
             ["torch 2.9.1+cpu from pytorch/cpu is a CPU build"],
         ),
         ((pin("torch", "2.9.1", "filelock"),), "12.8", ["torch 2.9.1 from pypi is a CPU build"]),
-        (
-            (*DEFAULT, pin("cupy-cuda13x", "14.0")),
-            "12.8",
-            ["cupy-cuda13x 14.0 is for CUDA 13"],
-        ),
-        (
-            (*DEFAULT, pin("cupy-cuda11x", "13.0")),
-            "12.8",
-            ["cupy-cuda11x 13.0 is for CUDA 11"],
-        ),
-        (
-            (*DEFAULT, pin("nvidia-dali-cuda110", "1.5")),
-            "12.8",
-            ["nvidia-dali-cuda110 1.5 is for CUDA 11"],
-        ),
+        ((*DEFAULT, pin("cupy-cuda13x", "14.0")), "12.8", ["cupy-cuda13x 14.0 is for CUDA 13"]),
+        ((*DEFAULT, pin("cupy-cuda11x", "13.0")), "12.8", ["cupy-cuda11x 13.0 is for CUDA 11"]),
+        ((*DEFAULT, pin("nvidia-dali-cuda110", "1.5")), "12.8", ["nvidia-dali-cuda110 1.5 is for CUDA 11"]),
         ((*DEFAULT, pin("flash-attn", "2.8+cu118torch2.1")), "12.8", []),
         (
             (*DEFAULT, pin("torchvision", "0.24.1+cpu", index="pytorch/cpu")),
@@ -116,16 +100,8 @@ def test_right(pins: tuple[Pin, ...], cuda: str) -> None:
             "12.8",
             ["torchvision 0.24.1+cu130 is for CUDA 13"],
         ),
-        (
-            (*DEFAULT, pin("nvidia-cuda-nvrtc", "13.0.88")),
-            "12.8",
-            ["nvidia-cuda-nvrtc 13.0.88 is for CUDA 13"],
-        ),
-        (
-            (pin("nvidia-cublas-cu11", "11.11.3.6"),),
-            "12.8",
-            ["nvidia-cublas-cu11 11.11.3.6 is for CUDA 11"],
-        ),
+        ((*DEFAULT, pin("nvidia-cuda-nvrtc", "13.0.88")), "12.8", ["nvidia-cuda-nvrtc 13.0.88 is for CUDA 13"]),
+        ((pin("nvidia-cublas-cu11", "11.11.3.6"),), "12.8", ["nvidia-cublas-cu11 11.11.3.6 is for CUDA 11"]),
     ],
 )
 def test_wrong(pins: tuple[Pin, ...], cuda: str, problems: list[str]) -> None:

@@ -89,10 +89,7 @@ def test_a_digest_that_is_not_the_bodys(registry: Registry) -> None:
         ({"kind": "text/html; charset=utf-8"}, "answers text/html, not a manifest"),
         ({"kind": "application/vnd.docker.distribution.manifest.v1+prettyjws"}, "not a manifest"),
         ({"head": False, "cut": True}, "can't be read"),
-        (
-            {"moved": "http://registry.example/v2/a/manifests/1"},
-            "http://registry.example/v2/a/manifests/1 isn't https",
-        ),
+        ({"moved": "http://registry.example/v2/a/manifests/1"}, "http://registry.example/v2/a/manifests/1 isn't https"),
         ({"moved": "{path}"}, "redirects too often"),
         ({"moved": "http://[bad/"}, "redirects to something that isn't an address"),
         ({"challenge": "basic"}, "needs a login"),

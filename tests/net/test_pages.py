@@ -296,9 +296,6 @@ def test_a_file_of_this_machine_is_served_of_its_own_index_alone(tmp_path: Path)
             body_of(proxy, f"{proxy.index(Upstream('http://a.example'))}/{path}")
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["", "f", "f/x", "f/ab.1/ftp/host/x.whl", "x/ab.1/https/host/x.whl", "cu126/torch"],
-)
+@pytest.mark.parametrize("path", ["", "f", "f/x", "f/ab.1/ftp/host/x.whl", "x/ab.1/https/host/x.whl", "cu126/torch"])
 def test_other_paths_are_no_files(path: str) -> None:
     assert parse(path) is None

@@ -193,7 +193,12 @@ def test_a_registry_that_never_answered_is_told_at_once(double: Double, opened: 
     assert len(double.asked) == 1
 
 
-@pytest.mark.parametrize("how", [{"waits": 0.7}, {"creeps": True}, {"creeps": True, "waits": 0.05}], ids=str)
+@pytest.mark.by_day(1)
+@pytest.mark.parametrize(
+    "how",
+    [{"waits": 0.7}, pytest.param({"creeps": True}, marks=pytest.mark.slow), {"creeps": True, "waits": 0.05}],
+    ids=str,
+)
 def test_all_pieces_of_an_upload_share_one_limit(
     how: dict[str, float], double: Double, opened: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,6 +224,7 @@ def test_a_registry_that_reads_nothing_of_a_piece_is_given_up(
     assert time.monotonic() - begun < 3.5
 
 
+@pytest.mark.slow
 def test_an_upload_lasts_as_long_as_its_bytes_go_on(
     double: Double, opened: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

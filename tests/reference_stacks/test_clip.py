@@ -69,8 +69,7 @@ def clip_env(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize(
-    "check",
-    ["stack.imports", "stack.clip", "training.reference", "training.fp32", "training.ddp", "training.fsdp"],
+    "check", ["stack.imports", "stack.clip", "training.reference", "training.fp32", "training.ddp", "training.fsdp"]
 )
 def test_a6_clip_from_git_trains_in_the_workload(clip_env: tuple[Path, Path], tmp_path: Path, check: str) -> None:
     """The ranks, two by Gloo, are torchrun's, and end where one process with the whole batch does."""

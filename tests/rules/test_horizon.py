@@ -23,16 +23,8 @@ def case(cuda: str | None, *gpus: str, driver: str | None = None, python: str = 
         (case("12.6", "V100"), "2.12.1", "the facts have no file of torch 2.13.0 for CUDA 12.6, linux-64, Python 3.12"),
         # cu128 dropped Volta a release before it ended
         (case("12.8", "V100"), "2.10.0", "torch 2.11.0+cu128 has no code for sm_70 (V100): it is compiled for 7.5"),
-        (
-            case("12.8", "H100"),
-            "2.11.0",
-            "torch 2.12.0 has no CUDA 12.8 build for linux-64: the last is of torch 2.11",
-        ),
-        (
-            case("11.8", "K80", python="3.9", glibc="2.17"),
-            "2.3.1",
-            "cuDNN 9.1.0.70, which has no code for sm_37",
-        ),
+        (case("12.8", "H100"), "2.11.0", "torch 2.12.0 has no CUDA 12.8 build for linux-64: the last is of torch 2.11"),
+        (case("11.8", "K80", python="3.9", glibc="2.17"), "2.3.1", "cuDNN 9.1.0.70, which has no code for sm_37"),
         (case("13.2", "H100", python="3.10"), None, "has no wheel for Python 3.10: it has 3.11"),
         (case("12.6", "H100", glibc="2.17"), None, "needs glibc 2.28"),
         (case("12.4", "RTX 5090"), None, "CUDA 12.4 doesn't support GeForce RTX 5090 (sm_120)"),

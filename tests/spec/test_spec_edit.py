@@ -70,10 +70,7 @@ def test_for_one_target() -> None:
     assert tomli.loads(after)["targets"]["gpu"]["pip"]["dependencies"] == ["Flash_Attn>=2", "xformers"]
     after, edits = add(DEMO, ["openmpi>=5"], kind="conda", target="cpu")
     assert edits == [Edit("targets.cpu.conda", None, "openmpi>=5")]
-    assert tomli.loads(after)["targets"]["cpu"] == {
-        "platform": "linux-64",
-        "conda": {"dependencies": ["openmpi>=5"]},
-    }
+    assert tomli.loads(after)["targets"]["cpu"] == {"platform": "linux-64", "conda": {"dependencies": ["openmpi>=5"]}}
 
 
 def test_a_table_that_is_missing_is_made() -> None:

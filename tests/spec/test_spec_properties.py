@@ -45,8 +45,7 @@ NAMES = st.from_regex(r"[a-z0-9][a-z0-9_-]{0,8}(\.[a-z0-9_-]{1,4}){0,2}", fullma
 )
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cf", "Cs")), max_size=10)
 TARGETS = st.fixed_dictionaries(
-    {"platform": st.sampled_from(PLATFORMS)},
-    optional={"pip": st.just({"dependencies": ["numpy", "flash-attn==2.*"]})},
+    {"platform": st.sampled_from(PLATFORMS)}, optional={"pip": st.just({"dependencies": ["numpy", "flash-attn==2.*"]})}
 ) | st.fixed_dictionaries(
     {
         "platform": st.sampled_from([name for name in PLATFORMS if not name.startswith("osx")]),

@@ -52,6 +52,6 @@ def test_what_a_target_says_takes_the_place_of_what_the_spec_says_of_a_package()
     assert spec.pip_terms(cpu) == spec.pip.terms
     # extras and groups come to those of all targets
     assert spec.project is not None and [one.text for one in spec.project.of_targets["gpu"]] == [
-        *("torch>=2.6", 'numpy; sys_platform == "linux"', "accelerate", "datasets>=3", "pytest", "mypy"),
+        *("torch>=2.6", 'numpy; sys_platform == "linux"', "accelerate", "datasets>=3", "pytest", "mypy")
     ]
     assert [one.text for one in spec.project.requirements("cpu")][-2:] == ["datasets>=3", "hatchling>=1.27"]

@@ -28,14 +28,7 @@ def debian_tree(
         if not done.is_dir():
             part = done.with_name(f"{name}.part")
             shutil.rmtree(part, ignore_errors=True)
-            command = [
-                "debootstrap",
-                "--variant=minbase",
-                f"--include={include}",
-                suite,
-                str(part),
-                debian_mirror(),
-            ]
+            command = ["debootstrap", "--variant=minbase", f"--include={include}", suite, str(part), debian_mirror()]
             made = subprocess.run(command, capture_output=True, text=True)
             assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-2000:]
             for path in (part / "dev").iterdir():

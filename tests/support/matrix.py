@@ -5,6 +5,7 @@ first three cases of the whole test. The cases that are left out are slow. With 
 takes one in four of the cases that aren't the day's, other ones with another commit; the rest of them are nightly.
 """
 
+import re
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -44,11 +45,22 @@ def leave_to_ci(items: Iterable[pytest.Item]) -> None:
             if seen[name, "day"] > mark.args[0]:
                 item.add_marker(SLOW)
         mark = item.get_closest_marker("by_commit")
+        if mark is None:
+            continue
         marks = {one.name for one in item.iter_markers()}
-        if mark is not None and marks & {"slow", "network"} and "nightly" not in marks:
+        if marks & {"slow", "network"} and "nightly" not in marks:
             seen[name, "commit"] += 1
             if (seen[name, "commit"] + turn) % mark.args[0]:
                 item.add_marker(pytest.mark.nightly)
+
+
+def is_excluded(path: Path, expression: str) -> bool:
+    """Return whether `-m expression` excludes each test of a file by the file's `pytestmark`. What isn't imported costs
+    nothing: each worker would import it for itself."""
+    if not re.fullmatch(r"not \w+( and not \w+)*", expression):
+        return False
+    marks = re.search(r"^pytestmark = (\[\n.*?^\]|.*?$)", path.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    return marks is not None and not {*re.findall(r"mark\.(\w+)", marks[0])}.isdisjoint(expression.split())
 
 
 def _commit() -> int:

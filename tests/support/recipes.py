@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from posixpath import normpath
 
+import pytest
+
 from envspec.export.folder import OF_A_TARGET, OF_ALL, place_of, render_all, render_all_of_spec
 from envspec.export.make import make_spec_plan
 from envspec.export.plan import SpecPlan, encode
@@ -18,6 +20,9 @@ from envspec.spec.parse import load_spec
 ROOT = Path(__file__).resolve().parents[2]
 SPECS = sorted(path.stem for path in (ROOT / "specs").glob("*.toml") if path.stem != "dev")
 """`dev` is what envspec is developed with, on the developer's own machine: no image is made of it."""
+
+RENDERED = pytest.mark.xdist_group("recipes")
+"""For a test that reads all recipes: one worker renders them, and once."""
 
 
 @cache

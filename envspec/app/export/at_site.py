@@ -32,7 +32,7 @@ from envspec.export.site_build import (
 
 
 def tell_site(output: str, folder: str, plan: SpecPlan, made: Mapping[str, str]) -> None:
-    """Say how this site builds and submits what was written, if its settings have any part in that. `folder` is the
+    """Give this site's commands for building and submitting the files, if its settings change any. `folder` is the
     spec's, below `output`.
     """
     settings = load_settings()
@@ -75,7 +75,7 @@ class _Build(Struct, frozen=True):
         return _Build(build_arguments(text, settings), secrets, settings.site.variables({}), hidden)
 
     def __bool__(self) -> bool:
-        """Whether it is more than another index, which the recipe's own head speaks of."""
+        """Return whether it is more than another index, which the recipe's own head names."""
         return bool(self.secrets or self.proxies or set(self.arguments) - {"PYTORCH_INDEX"})
 
     @property
@@ -107,7 +107,7 @@ def _docker(of: Plan, name: str, text: str, settings: Settings) -> Iterator[str]
 
 
 def _starters(of: Plan, made: Mapping[str, str], settings: Settings) -> Iterator[str]:
-    """Say how compose and editors are started, whose files take from the environment what this site gives."""
+    """Give the commands that start compose and editors, whose files take this site's values from the environment."""
     commands = []
     if compose.FILE in made:
         commands.append(f"docker compose build {of.target}")

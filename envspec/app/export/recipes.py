@@ -117,7 +117,7 @@ def _refuse_others(output: Path, new: Mapping[str, bytes], existing: Mapping[str
 
 
 def _is_others(path: str, old: bytes, new: bytes, prefix: str = "") -> bool:
-    """Say whether a file below a folder of recipes, which `prefix` leads to, is none that an export wrote. `new` is the
+    """Return whether no export wrote a file below a folder of recipes, which `prefix` leads to. `new` is the
     text that belongs there."""
     shared = tuple(f"{normpath(prefix + folder)}/" for folder in SHARED)
     return _mark(old) != _mark(new) and not path.startswith(shared)
@@ -262,7 +262,7 @@ def _command(spec: str, exported: ExportedRecipes, recipes: Path) -> str:
 def tell_missing_pins(
     path: str, plan: SpecPlan, targets: Collection[str], formats: Collection[str], *, required: bool
 ) -> None:
-    """Say what the recipes of a spec's targets don't pin, a line each. Raises AnswerNo where they must."""
+    """List the parts of a spec's recipes that nothing pins, a line each. Raises AnswerNo where they must."""
     missing = missing_pins([of for of in plan.targets if of.target in targets], formats)
     if not missing:
         return

@@ -54,10 +54,6 @@ class Format(Struct, frozen=True):
     needs_conda: bool = False
 
 
-def _requirements(lock: Lock, target: LockedTarget, urls: Urls) -> str:
-    return requirements_txt(lock, target)
-
-
 def _conda_lock(lock: Lock, target: LockedTarget, urls: Urls) -> str:
     lacking = conda_lock.without_md5(target)
     if lacking:
@@ -68,12 +64,10 @@ def _conda_lock(lock: Lock, target: LockedTarget, urls: Urls) -> str:
     return conda_lock.conda_lock(lock, target, urls)
 
 
-def _sbom(lock: Lock, target: LockedTarget, urls: Urls) -> str:
-    return sbom(lock, target)
-
-
 FORMATS = {
-    "requirements": Format(lambda target: "requirements.txt", _requirements),
+    "requirements": Format(
+        lambda target: "requirements.txt", lambda lock, target, urls: requirements_txt(lock, target)
+    ),
     "pylock": Format(lambda target: "pylock.toml", pylock_toml, lambda pin: pin.kind == "pip"),
     "conda-lock": Format(lambda target: conda_lock.FILE_NAME, _conda_lock, lambda pin: True, needs_conda=True),
     "conda-explicit": Format(
@@ -88,7 +82,7 @@ FORMATS = {
         conda_environment.wants_url,
         needs_conda=True,
     ),
-    "sbom": Format(lambda target: SBOM, _sbom),
+    "sbom": Format(lambda target: SBOM, lambda lock, target, urls: sbom(lock, target)),
 }
 
 

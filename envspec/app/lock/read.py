@@ -78,7 +78,7 @@ class Inputs(Struct, frozen=True):
 
     @property
     def keeps_moment(self) -> bool:
-        """Whether the moment of the lock stays. Targets share one, so it does where only some are locked."""
+        """Return whether the moment of the lock stays. Targets share one, so it does where only some are locked."""
         request = self.request
         some = bool(request.targets) and set(request.targets) != {target.name for target in self.spec.targets}
         upgraded = request.upgrade.everything or request.upgrade.packages

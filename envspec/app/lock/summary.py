@@ -9,7 +9,7 @@ from envspec.base.texts import plural
 from envspec.lock.model import Lock
 
 _MOST = 10
-"""How many changes are listed; `envspec diff` shows all, with what they mean."""
+"""The number of changes that are listed; `envspec diff` shows all, with their meaning."""
 
 
 def describe(lock: Lock) -> str:

@@ -16,7 +16,7 @@ Path = tuple[str | int, ...]
 
 
 MAX_DEPTH = 50
-"""How deep a document may be nested. A spec needs six levels; far more would exhaust Python's stack."""
+"""The most levels of a nested document. A spec needs six levels; far more would exhaust Python's stack."""
 
 
 class TooDeep(Exception):

@@ -20,7 +20,7 @@ from envspec.prove.doctor.fits import LocalMachine, misfit
 from envspec.spec.model import Spec
 
 _SHOWN_TARGETS = 6
-"""How many targets a refusal explains."""
+"""The greatest number of targets that a refusal explains."""
 
 
 class ChosenTarget(Struct, frozen=True):

@@ -31,7 +31,7 @@ _OTHERS = {
     True: ("VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT"),
     False: ("CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_PROMPT_MODIFIER"),
 }
-"""What an environment of the other kind leaves in the shell, by whether this one is conda's."""
+"""The variables that an environment of the other kind leaves in the shell, by whether this one is conda's."""
 
 
 class Ready(Struct, frozen=True):

@@ -32,9 +32,9 @@ _VARIABLES = (
 _RELATIVE = ("ENVSPEC_CONFIG", "ENVSPEC_ENVIRONMENTS_DIR")
 """Those that are taken from where the command was started."""
 _MOST_FILES = 20_000
-"""How many files of a project are looked at: beyond, it is built each time."""
+"""The greatest number of files of a project that are compared: beyond, it is built each time."""
 _MOST_BYTES = 64 * 1024 * 1024
-"""How much of a file is read for its digest: more than any spec, lock or configuration has."""
+"""The part of a file that is read for its digest, in bytes: more than any spec, lock or configuration has."""
 _SKIPPED = ("__pycache__", "node_modules", "build", "dist")
 
 

@@ -65,16 +65,13 @@ def explicit(lock: Lock, target: LockedTarget, urls: FileUrls) -> str:
         f"#   micromamba create --prefix PREFIX --file {name}     # the conda packages; conda, mamba: the same",
     ]
     pip = (f"# pip {_requirement(pin, urls)}" for pin in pip_pins(target))
-    return _text(header, target, (*_lines(target, urls), *pip))
+    conda = (_line(pin, urls) for pin in in_link_order(conda_pins(target)))
+    return _text(header, target, (*conda, *pip))
 
 
 def _text(header: list[str], target: LockedTarget, lines: Iterable[str]) -> str:
     # mamba, conda-lock and rattler read the platform from exactly this comment; rattler stops at an empty line.
     return "\n".join([*header, f"# platform: {target.inputs.platform}", "@EXPLICIT", *lines]) + "\n"
-
-
-def _lines(target: LockedTarget, urls: FileUrls) -> list[str]:
-    return [_line(pin, urls) for pin in in_link_order(conda_pins(target))]
 
 
 def _line(pin: Pin, urls: FileUrls) -> str:

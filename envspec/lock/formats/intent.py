@@ -14,7 +14,7 @@ from envspec.packages.requirement import parse_requirement
 from envspec.spec.model import Audit, Image, Smoke, Spec
 
 MARK = "# The intent of envspec's spec "
-"""How every project begins. A file that begins otherwise is the user's own."""
+"""The beginning of every project. A file that begins otherwise is the user's own."""
 
 _WITHOUT_INDEX = ("pypi", "git", "url")
 

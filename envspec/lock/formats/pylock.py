@@ -20,7 +20,7 @@ from packaging.version import Version
 
 from envspec.base.errors import InternalError
 from envspec.lock.model import Lock, LockedTarget, Pin
-from envspec.lock.toml_text import key, value
+from envspec.lock.toml_text import lines
 from envspec.lock.variant_build import properties_of
 from envspec.packages.requirement import parse_marker
 from envspec.packages.tags import platform_marker
@@ -52,12 +52,8 @@ def pylock_toml(lock: Lock, target: LockedTarget, urls: PylockUrls) -> str:
     # The specification wants the array even when nothing is in it.
     packages = document.pop("packages") if pins else ()
     rows = zip(packages, pins, strict=False)
-    tables = (f"\n[[packages]]\n{_lines(_with_wheel_name(package, pin))}{_about_variant(pin)}" for package, pin in rows)
-    return "".join((f"# {lock.name}, target {target.name}.\n", _lines(document), *tables))
-
-
-def _lines(table: Mapping[str, Any]) -> str:
-    return "".join(f"{key(name)} = {value(entry)}\n" for name, entry in table.items())
+    tables = (f"\n[[packages]]\n{lines(_with_wheel_name(package, pin))}{_about_variant(pin)}" for package, pin in rows)
+    return "".join((f"# {lock.name}, target {target.name}.\n", lines(document), *tables))
 
 
 def _with_wheel_name(package: Mapping[str, Any], pin: Pin) -> Mapping[str, Any]:
@@ -80,9 +76,9 @@ def _about_variant(pin: Pin) -> str:
     # namespaces that no listed variant has may go, but a list without any is none
     used = [name for name in variant.priorities if name in features] or list(variant.priorities)
     return (
-        f"\n[packages.variants-json]\n{_lines({'$schema': SCHEMA})}"
-        f"\n[packages.variants-json.default-priorities]\n{_lines({'namespace': used})}"
-        f"\n[packages.variants-json.variants]\n{_lines({variant.label: features})}"
+        f"\n[packages.variants-json]\n{lines({'$schema': SCHEMA})}"
+        f"\n[packages.variants-json.default-priorities]\n{lines({'namespace': used})}"
+        f"\n[packages.variants-json.variants]\n{lines({variant.label: features})}"
     )
 
 

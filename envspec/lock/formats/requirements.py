@@ -11,7 +11,7 @@ from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.shared_paths import pip_order, waves
 
 MARK = "# Rendered by envspec from "
-"""How the first line of every rendered file starts. A file that starts otherwise is the user's own."""
+"""The beginning of every rendered file's first line. A file that starts otherwise is the user's own."""
 
 _PYPI = "pypi"
 IGNORE_REQUIRES_PYTHON = "--ignore-requires-python"

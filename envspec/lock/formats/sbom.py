@@ -7,11 +7,10 @@ there is no time.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_URL, uuid5
 
-from envspec.lock.graph import Graph, Node
+from envspec.lock.graph import Graph
 from envspec.lock.inputs import fingerprint
 from envspec.lock.model import Lock, LockedPython, LockedTarget, Pin
 from envspec.lock.slice import slice_digest, slice_of
@@ -47,7 +46,7 @@ def sbom(lock: Lock, target: LockedTarget) -> str:
     runtime = [_python(python)] if python else []
     needs = {
         root.bom_ref: {
-            *(components[node].bom_ref for node in _roots(graph)),
+            *(components[node].bom_ref for node in dict.fromkeys(edge.target for edge in graph.roots)),
             *(component.bom_ref for component in runtime),
         }
     } | {
@@ -64,10 +63,6 @@ def sbom(lock: Lock, target: LockedTarget) -> str:
     # it looks through all dependencies for each component; every one has its entry above
     vars(bom)["validate"] = lambda: True
     return _without_time(JsonV1Dot6(bom).output_as_string())
-
-
-def _roots(graph: Graph) -> Iterator[Node]:
-    yield from dict.fromkeys(edge.target for edge in graph.roots)
 
 
 def _without_time(text: str) -> str:

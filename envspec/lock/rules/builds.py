@@ -65,7 +65,8 @@ def unlike_target(wheel: BuildPin, pins: Mapping[str, Pin], cuda: str | None) ->
     """
     locked = pins.get(wheel.name)
     bounds = bounds_on_numpy(locked.version) if locked is not None and wheel.name == NUMPY else ()
-    if locked is not None and bounds and not any(_admits(bound, wheel.version) for bound in bounds):
+    admitting = (SpecifierSet(bound.removeprefix(NUMPY)).contains(wheel.version, prereleases=True) for bound in bounds)
+    if locked is not None and bounds and not any(admitting):
         return f"what that builds doesn't run with the target's {locked.version}"
     stack = stack_of(wheel.name)
     own = locked is not None and locked.kind == "pip" and locked.index != "pypi"
@@ -103,7 +104,3 @@ def bounds_on_numpy(version: str) -> tuple[str, ...]:
         return (f"{NUMPY}>={numbers[0]},<={version}",)
     older = f"{NUMPY}<={version}"
     return (older, f"{NUMPY}==2.0.*") if numbers >= _OLDEST_NUMPY else (older,)
-
-
-def _admits(bound: str, version: str) -> bool:
-    return SpecifierSet(bound.removeprefix(NUMPY)).contains(version, prereleases=True)

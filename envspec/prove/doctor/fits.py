@@ -15,8 +15,6 @@ from envspec.packages.requirement import canonical_name
 from envspec.packages.version_numbers import numbers_in
 from envspec.spec.model import Spec
 
-GB = 10**9
-
 
 class LocalMachine(Struct, frozen=True):
     """The facts and limits that decide which targets a machine can run.
@@ -26,7 +24,6 @@ class LocalMachine(Struct, frozen=True):
     has_conda   whether conda packages can be installed (py-rattler is installed)
     capabilities  of its GPUs ("9.0"), empty without one; `driver` the driver's version
     without_gpu   CUDA targets run without a GPU too: only their CPU checks run, and the headline says so
-    largest     the most bytes that one target may download, None: any
     near        a CUDA target runs where the GPUs run its code, though it is made for others
     contained   the environment comes in an image, with its own Python, glibc and conda packages
     """
@@ -38,7 +35,6 @@ class LocalMachine(Struct, frozen=True):
     capabilities: tuple[str, ...] = ()
     driver: str | None = None
     without_gpu: bool = False
-    largest: int | None = None
     contained: bool = False
     near: bool = False
 
@@ -78,9 +74,6 @@ def misfit(spec: Spec, target: LockedTarget, machine: LocalMachine) -> str | Non
         return reason
     if not machine.without_gpu and (reason := _without(target, machine)):
         return reason
-    size = sum(pin.artifact.size or 0 for pin in target.pins if pin.artifact)
-    if machine.largest is not None and size > machine.largest:
-        return f"the target's packages are {size / GB:.1f} GB, and the limit is {machine.largest / GB:.1f} GB"
     return None
 
 

@@ -288,7 +288,8 @@ def dated_sources(
     for package in packages:
         if package.name in {*request.allow_source, *request.unfit} or pinned.get(package.name) == package.version:
             continue
-        for release in newer_than(releases(package.name), version_of(package.version or "")) if package.files else ():
+        is_dated = package.files and request.not_after(package.name)
+        for release in newer_than(releases(package.name), version_of(package.version or "")) if is_dated else ():
             if _waits_for_wheels(release, request) and suits_target(release, request, package.name, None):
                 yield package.name
                 break

@@ -80,7 +80,7 @@ def find_behind(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) ->
             own = next((release for release in (*page, *case.releases(name)) if release.version == taken), None)
             own = own or Release(taken, (), False, False, None, None)
             far = is_behind(own, newer[0], name, page)
-            fitting = [release for release in case.fitting[name] if is_older(taken, release.version)]
+            fitting = case.newer(name)
             if not fitting or (far and not is_behind(own, fitting[0], name, page)):
                 cause = _unfit(name, newer[0], case)
             elif shared.get(name) == locked[name]:
@@ -174,8 +174,7 @@ class _Reading(Struct):
         case = self.case
         if "torch" not in case.taken or admits(case.edges.get("torch", ())):
             return ""
-        fitting = case.all_fitting("torch")
-        oldest = fitting[-1].version if fitting else case.taken["torch"]
+        oldest = [case.taken["torch"], *(release.version for release in case.fitting("torch"))][-1]
         known = holes.known_requirements(case.request)
         return next((version for version, lines in known if is_older(version, oldest) and admits(lines)), "")
 

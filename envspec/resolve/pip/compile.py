@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from envspec.facts.cuda_stack import NOT_FOR_METADATA
-from envspec.lock.toml_text import key, value
+from envspec.lock.toml_text import lines
 from envspec.net.fetch import give_up_seconds
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.edges import Markers
@@ -144,11 +144,6 @@ def _overrides(request: Request, direct: DirectFiles) -> list[str]:
     return [*own, *(with_hash(text, direct) for text in files if with_hash(text, direct) != text)]
 
 
-def _toml(table: Mapping[str, Any]) -> str:
-    """Write a document, a line for each of its keys."""
-    return "".join(f"{key(name)} = {value(content)}\n" for name, content in table.items())
-
-
 def _cache_control(pages: int) -> dict[str, str]:
     """Give PyPI's own rules for a cache, for mirrors that don't pass them on: files never change. `pages` is the age up
     to which those count as fresh, in seconds."""
@@ -167,7 +162,7 @@ def _project(request: Request, indexes: Sequence[UvIndex], direct: DirectFiles, 
         if index.explicit
     ]
     uv = {"sources": {package: {"index": index} for package, index in sources}, "index": explicit}
-    return _toml({"project": project, "tool": {"uv": uv}})
+    return lines({"project": project, "tool": {"uv": uv}})
 
 
 def _configuration(
@@ -186,7 +181,7 @@ def _configuration(
         for index in indexes
         if not index.explicit
     ]
-    return _toml(
+    return lines(
         {
             **settings,
             **({"exclude-newer": request.exclude_newer} if request.exclude_newer else {}),
@@ -232,7 +227,7 @@ def _preferences(preferences: Preferences, request: Request, indexes: Sequence[U
             requested = {"requested-revision": revision} if revision else {}
             vcs = {"type": "git", "url": url, **requested, "commit-id": commit}
             packages.append({"name": requirement_name(text), "vcs": vcs})
-    return _toml({"lock-version": "1.0", "created-by": "envspec", "packages": packages})
+    return lines({"lock-version": "1.0", "created-by": "envspec", "packages": packages})
 
 
 def _git_address(requirement: str) -> tuple[str, str]:

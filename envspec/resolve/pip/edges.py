@@ -23,6 +23,8 @@ from envspec.resolve.pip.request import Request
 _NONE = Overrides(())
 _PATCHES = re.compile(r"\b(?:python_full_version|implementation_version)\b")
 """What tells patch releases of Python apart."""
+_OF_EXTRA = re.compile(r"""(?!.*\bor\b)[^@;'"]*;(?:[^'"]*['"][^'"]*['"][^'"]*\band )?\s*extra == ['"]([^'"]+)['"]""")
+"""A requirement that holds for an extra alone. Most are of extras that nothing asks for: these aren't parsed."""
 _HINT = "name another release of that package in the spec"
 
 
@@ -138,6 +140,8 @@ def for_other_cuda(
 
 
 def _lines_that_hold(line: str, extras: frozenset[str], markers: Markers, overrides: Overrides) -> tuple[str, ...]:
+    if not overrides and (alone := _OF_EXTRA.fullmatch(line)) and canonical_name(alone[1]) not in extras:
+        return ()
     try:
         if not overrides:
             return (line,) if markers.hold(line, extras) else ()

@@ -9,7 +9,7 @@ without that (docs/design/04-resolution.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice, takewhile
 
@@ -23,6 +23,7 @@ from envspec.net.index_proxy.releases import Release, is_older, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
 from envspec.resolve.pip.newest import (
+    Fitting,
     Releases,
     fitting_releases,
     is_behind,
@@ -66,7 +67,7 @@ class LeadCase(Struct, frozen=True, dict=True):
     settled      versions that stay: from the old lock, or from another target
     answer       gives the requirements of its packages that hold in the target
     releases     pages; of torch's family, those of the index that the target's torch comes from
-    all_fitting  the releases that fit the target, by pages alone, newest first
+    fitting      the releases that fit the target, by pages alone, newest first
     admitted     releases that the spec, its date and the platform admit, newest first, whether or not they fit
     """
 
@@ -75,7 +76,7 @@ class LeadCase(Struct, frozen=True, dict=True):
     settled: Mapping[str, str]
     answer: Callable[[], Mapping[str, Sequence[str]]]
     releases: Releases
-    all_fitting: Releases
+    fitting: Fitting
     admitted: Releases
     requires: Requires
 
@@ -97,10 +98,9 @@ class LeadCase(Struct, frozen=True, dict=True):
     def stays(self, name: str) -> bool:
         return self.settled.get(name, "").partition("+")[0] == self.taken[name]
 
-    @cached_property
-    def fitting(self) -> dict[str, Sequence[Release]]:
-        """The fitting releases of the spec's own requirements."""
-        return {name: self.all_fitting(name) for name in self.order}
+    def newer(self, name: str) -> list[Release]:
+        """List the fitting releases that are newer than the answer's."""
+        return [*takewhile(lambda release: is_older(self.taken[name], release.version), self.fitting(name))]
 
     def lines(self, name: str, version: str) -> Sequence[str]:
         """Give the requirements of a release."""
@@ -108,19 +108,19 @@ class LeadCase(Struct, frozen=True, dict=True):
 
     def is_known(self, line: str) -> bool:
         """Return whether a requirement names a package of the spec's own, or of torch's family."""
-        return requirement_name(line) in self.fitting or requirement_name(line) in FAMILY
+        return requirement_name(line) in (*self.order, *FAMILY)
 
     def can_have(self, line: str, lowest: Mapping[str, str]) -> bool:
         """Return whether a requirement of a release can be met: by a release of the spec's that isn't below `lowest`,
         or by any that fits."""
         need, name = published_requirement(line), requirement_name(line)
         page = () if need.url or name in dict(self.request.provided) else self.releases(name)
-        candidates = self.fitting.get(name, page)
+        is_own = name in self.order
         return not page or any(
             need.specifier.contains(release.version, prereleases=True)
             and not is_older(release.version, lowest.get(name))
-            for release in candidates
-            if name in self.fitting or self._could_be(name, release)
+            for release in (self.fitting(name) if is_own else page)
+            if is_own or self._could_be(name, release)
         )
 
     def _could_be(self, name: str, release: Release) -> bool:
@@ -135,7 +135,7 @@ class LeadCase(Struct, frozen=True, dict=True):
         packages that aren't below `lowest`."""
         within = tuple(bounds)
         versions = (
-            release.version for release in self.fitting[name] if all(release.version in each for each in within)
+            release.version for release in self.fitting(name) if all(release.version in each for each in within)
         )
         for version in islice(versions, _RELEASES):
             if all(self.can_have(line, lowest) for line in self.lines(name, version)):
@@ -152,9 +152,9 @@ def leads(case: LeadCase) -> tuple[Lead, ...]:
     """Give the bounds of the spec's own requirements, in the order in which they count; none where all are at their
     newest."""
     free = [name for name in case.order if not case.stays(name)]
-    if all(case.taken[name] == case.fitting[name][0].version for name in free if case.fitting[name]):
+    if all(case.taken[name] == release.version for name in free for release in islice(case.fitting(name), 1)):
         return ()
-    sole = {name for name in case.order if case.stays(name) or len(case.fitting[name]) < 2}
+    sole = {name for name in case.order if case.stays(name) or len([*islice(case.fitting(name), 2)]) < 2}
     firm = _bounds_of(line for name in sole for line in case.lines(name, case.taken[name]))
     alone = {name: case.taken[name] if name in sole else case.newest(name, firm.get(name, ())) for name in case.order}
     paths = paths_from(case, {name: version for name, version in alone.items() if version})
@@ -208,16 +208,19 @@ def _bounds_of(lines: Iterable[str]) -> dict[str, list[SpecifierSet]]:
 def _near(case: LeadCase, name: str, alone: str | None, beside: str | None, firm: Iterable[SpecifierSet]) -> list[str]:
     """List a package's releases, newest first, that aren't behind the newest that the spec admits; where the newest
     that fits is itself, they aren't behind what it has beside those before it. `alone` is the newest without these."""
-    candidates = [
-        release
-        for release in case.fitting[name]
-        if alone is not None and not is_older(alone, release.version) and all(release.version in each for each in firm)
-    ]
-    page = case.admitted(name)
-    best = page[0] if candidates and page and not is_behind(candidates[0], page[0], name, page) else None
-    best = best or next((release for release in candidates if release.version == beside), None)
+    if alone is None:
+        return []
+
+    def candidates() -> Iterator[Release]:
+        older = (release for release in case.fitting(name) if not is_older(alone, release.version))
+        return (release for release in older if all(release.version in each for each in bounds))
+
+    bounds, page = tuple(firm), case.admitted(name)
+    first = next(candidates(), None)
+    best = page[0] if first and page and not is_behind(first, page[0], name, page) else None
+    best = best or next((release for release in candidates() if release.version == beside), None)
     # a patch of an old branch, which came late, is no release that isn't behind
-    near = takewhile(lambda release: best is not None and not is_behind(release, best, name, page), candidates)
+    near = takewhile(lambda release: best is not None and not is_behind(release, best, name, page), candidates())
     return [release.version for release in near]
 
 

@@ -33,6 +33,9 @@ _OF_PYTHON = re.compile(r"-cp3(\d{1,2})-")
 Releases = Callable[[str], Sequence[Release]]
 """A package's releases on the index that it comes from, newest first; none without a page."""
 
+Fitting = Callable[[str], Iterator[Release]]
+"""A package's releases that fit a target, newest first, each judged when it is reached: most callers need the first."""
+
 
 _specifiers = lru_cache(maxsize=1 << 10)(SpecifierSet)
 
@@ -184,9 +187,11 @@ def is_behind(release: Release, than: Release, name: str, page: Iterable[Release
     first, last = moment_of(release.uploaded), moment_of(than.uploaded)
     if first and last and (last - first).days >= _YEAR:
         return True
+    if name not in LEADING:
+        return False
     between = (version for candidate in page if (version := version_of(candidate.version)) and own < version <= newer)
     features = {(version.epoch, *version.release[:2]) for version in between} - {(own.epoch, *own.release[:2])}
-    return name in LEADING and len(features) >= _FEATURES
+    return len(features) >= _FEATURES
 
 
 def newer_than(releases: Sequence[Release], than: Version | None) -> Iterator[Release]:

@@ -53,7 +53,7 @@ def find_outgrown(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) 
     own = case.taken.get("torch")
     locked = {package.name: package.version for package in case.packages}
     for name in () if case.request.own else case.order:
-        newer = [release for release in case.fitting[name] if is_older(case.taken[name], release.version)]
+        newer = case.newer(name)
         if (
             not newer
             or case.stays(name)

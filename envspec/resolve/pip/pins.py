@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -104,11 +105,9 @@ def file_to_install(package: Found, request: Request) -> FoundFile | None:
     """Choose the one file that the target installs, None for git."""
     if package.archive or not package.files:
         return package.archive
-    files = {file.file: file for file in package.files}
-    listed = (ReleaseFile(file.file, file.yanked, file.requires_python) for file in package.files)
-    file = choose_file(listed, request.platform, request.full_python, request.glibc)
+    file = _choose_file(package.files, request.platform, request.full_python, request.glibc)
     if file is None:
-        names = " and ".join(sorted(files)[:3])
+        names = " and ".join(sorted({each.file for each in package.files})[:3])
         raise avoiding(
             Infeasible(
                 f"none of the files of {package.name} {package.version} that uv takes runs on {request.uv_platform}: "
@@ -117,7 +116,14 @@ def file_to_install(package: Found, request: Request) -> FoundFile | None:
             package.name,
             str(package.version),
         )
-    return files[file]
+    return file
+
+
+@lru_cache(maxsize=1 << 13)
+def _choose_file(files: tuple[FoundFile, ...], platform: str, python: str, glibc: str | None) -> FoundFile | None:
+    listed = (ReleaseFile(file.file, file.yanked, file.requires_python) for file in files)
+    chosen = choose_file(listed, platform, python, glibc)
+    return next((file for file in reversed(files) if file.file == chosen), None)
 
 
 def _index_name(
@@ -136,11 +142,8 @@ def _index_name(
         return sources[package.name]
     if file is not None and proxy.owns(file.url):
         return f"pytorch/{proxy.variant_of(file.url)}"
-    if file is not None and proxy.is_of_other_index(file.url):
+    if file is not None and (file.of_other_index or proxy.is_of_other_index(file.url)):
         # a live index of PyTorch's that lacks the release, or doesn't answer, leaves it to PyPI
-        return "pypi"
-    if file is not None and file.of_other_index:
-        # a live index of PyTorch's that lacks a release leaves it to PyPI
         return "pypi"
     if index.live and (package.name in FAMILY or (package.name == "triton" and needs_own_triton(request))):
         # the proxy hands a mirror's files on under their own address

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property, partial
 
@@ -19,7 +19,7 @@ from envspec.packages.metadata import Metadata, parse_metadata
 from envspec.resolve.pip.edges import active_lines
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.leads import LeadCase, Requires
-from envspec.resolve.pip.newest import Releases, admitted_releases, fitting_releases
+from envspec.resolve.pip.newest import Fitting, Releases, admitted_releases, fitting_releases
 from envspec.resolve.pip.pins import complete_metadata
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import TorchIndex
@@ -31,7 +31,7 @@ class RequestPages(Struct, frozen=True):
     """The pages for a request, as `LeadCase` has them, and each release's requirements."""
 
     releases: Releases
-    fitting: Releases
+    fitting: Fitting
     admitted: Releases
     requires: Requires
 
@@ -75,9 +75,8 @@ class Published(Struct, frozen=True, eq=False, dict=True):
                 return all_releases(of_spec)
             return admitted_releases(name, of_spec, of)
 
-        @cache
-        def fitting(name: str) -> Sequence[Release]:
-            return tuple(fitting_releases(name, request, releases))
+        def fitting(name: str) -> Iterator[Release]:
+            return fitting_releases(name, request, releases)
 
         return RequestPages(releases, fitting, page_within_spec, cache(partial(self._requires, request, index)))
 

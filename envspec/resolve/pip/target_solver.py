@@ -335,8 +335,11 @@ class TargetSolver(Struct, frozen=True):
 
     def _lead(self, own: Answer) -> Leading:
         case, last = self._case(own), self._prefer_versions(own.problem).last
-        fitting = {name: [release.version for release in case.fitting[name]] for name in case.order}
-        previous = {n: v for n, v in last_versions(last, own.problem.request).items() if v in fitting.get(n, ())}
+        previous = {
+            name: version
+            for name, version in last_versions(last, own.problem.request).items()
+            if name in case.order and any(release.version == version for release in case.fitting(name))
+        }
         return leading(leads(case), previous, case.taken)
 
     def _refuse(self, end: Settled) -> None:

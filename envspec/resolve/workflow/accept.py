@@ -41,19 +41,14 @@ from envspec.spec.model import Spec, Target, acceptance_key
 from envspec.spec.way import Way
 
 
-def accept(
-    spec: Spec,
-    solved: Sequence[Solved],
-    judge: Callable[[Solved], tuple[Finding, ...]],
-) -> tuple[tuple[LockedTarget, ...], tuple[Finding, ...]]:
-    """Turn the solved targets of a spec into its lock's, with the findings on them. `judge` judges the pins of a
-    target.
+def accept(spec: Spec, solved: Sequence[Solved]) -> tuple[tuple[LockedTarget, ...], tuple[Finding, ...]]:
+    """Turn the solved targets of a spec into its lock's, with the findings on them.
 
     Raises Infeasible or InfeasibleTargets for pins that the rules refuse, Infeasible when a CPU build or one of another
     CUDA got in, SpecError for a source that only a package names,
     InternalError when the result contradicts itself.
     """
-    of_its_pins = {target.name: (*judge(target), *of_retreats(spec, target)) for target in solved}
+    of_its_pins = {target.name: (*target.judged, *of_retreats(spec, target)) for target in solved}
     of_pins = notes_among(
         merge_findings((target.name, _explain(of_its_pins[target.name], target)) for target in solved)
     )
@@ -94,11 +89,9 @@ def effect_notes(solved: Sequence[Solved]) -> tuple[Finding, ...]:
     return tuple(correction_notes((target.name, effect) for target in solved for effect in target.effects))
 
 
-def refused_pins(
-    spec: Spec, solved: Sequence[Solved], judge: Callable[[Spec, Solved], tuple[Finding, ...]]
-) -> tuple[Infeasible, ...]:
+def refused_pins(spec: Spec, solved: Sequence[Solved]) -> tuple[Infeasible, ...]:
     """Give the pins of solved targets that the rules refuse, with untried ways."""
-    pairs = ((target.name, _explain((*judge(spec, target), *of_retreats(spec, target)), target)) for target in solved)
+    pairs = ((target.name, _explain((*target.judged, *of_retreats(spec, target)), target)) for target in solved)
     return refusals(merge_findings(pairs))
 
 

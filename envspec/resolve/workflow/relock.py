@@ -285,7 +285,9 @@ def _relock(request: RelockRequest, resolvers: Resolvers, findings: list[Finding
     ready, before, refused = run.prepare(targets)
     solved = tuple[Solved, ...]()
     try:
-        solved = solve(ready, resolvers, preserved, partial(run.judge, spec)) if ready else ()
+        solved = (
+            solve(ready, resolvers, preserved, partial(of_pins, spec, releases=resolvers.releases)) if ready else ()
+        )
         refused = (*refused, *run.refusals(spec, solved))
     except EnvspecError as error:
         if is_obstacle(error):
@@ -296,7 +298,7 @@ def _relock(request: RelockRequest, resolvers: Resolvers, findings: list[Finding
             raise
     if refused:
         sources = {name for error in refused for name in names_needed(error)}
-        of_sources = (finding for target in solved for finding in run.judge(spec, target) if finding.package in sources)
+        of_sources = (finding for target in solved for finding in target.judged if finding.package in sources)
         findings += effect_notes(solved)
         findings += before
         findings += (_with_ways_of_machines(finding) for finding in of_sources if finding.severity == "warning")
@@ -352,14 +354,10 @@ class _Relocking(Struct, frozen=True):
     bounds: tuple[str | None, ...]
     begun: float
 
-    def judge(self, spec: Spec, solved: Solved) -> tuple[Finding, ...]:
-        """Judge the pins of a solved target of a spec."""
-        return of_pins(spec, solved, self.resolvers.releases)
-
     def refusals(self, spec: Spec, solved: Sequence[Solved]) -> tuple[EnvspecError, ...]:
         """Give the rules' refusals of solved targets, and the sources that the spec would have to allow."""
         needed = [target.needed for target in solved if target.needed is not None][:1]
-        return (*refused_pins(spec, solved, self.judge), *needed)
+        return (*refused_pins(spec, solved), *needed)
 
     def prepare(
         self, targets: tuple[Target, ...]
@@ -389,7 +387,7 @@ class _Relocking(Struct, frozen=True):
             solved, notes = with_build_environments(
                 spec, solved, request.old, request.upgrade, self.resolvers.builds, self.flaws
             )
-        locked, findings = accept(spec, solved, partial(self.judge, spec))
+        locked, findings = accept(spec, solved)
         return solved, locked, (*notes, *findings)
 
     def attempt(self, same: Collection[str], changed: Spec, seconds: float) -> tuple[EnvspecError, ...] | None:
@@ -408,7 +406,7 @@ class _Relocking(Struct, frozen=True):
         def judge_in_time(solved: Solved) -> tuple[Finding, ...]:
             if over.is_set():
                 raise ToolError("the time for ways is over")
-            return self.judge(changed, solved)
+            return of_pins(changed, solved, self.resolvers.releases)
 
         end = Timer(seconds, give_up)
         end.start()

@@ -134,6 +134,7 @@ class Solved(Struct, frozen=True, dict=True):
     toolless     its solution without the requirements for the project's build alone, which come last
     conda        the pins of its conda half
     pip          the pins of its pip half
+    judged       the rules' findings on its pins
     needed       the sources that the spec would have to allow for them, of all targets
     """
 
@@ -151,6 +152,7 @@ class Solved(Struct, frozen=True, dict=True):
     toolless: Solved | None = None
     conda: tuple[Pin, ...] = ()
     pip: tuple[Pin, ...] = ()
+    judged: tuple[Finding, ...] = ()
     needed: SourcesNeeded | None = None
 
     @property
@@ -213,8 +215,7 @@ class Solved(Struct, frozen=True, dict=True):
                 lambda target: target.inspect_wheels(inspect, looking.locked),
                 lambda target: target.with_builds(inspect),
             ]
-        if not self.hopeless and self.refusals < _REFUSALS:
-            looks.append(lambda target: target.with_bounds(looking.judge(target)))
+        looks.append(Solved.judge)
         for look in looks:
             solved = look(solved)
             if solved.request != self.request:
@@ -335,12 +336,14 @@ class Solved(Struct, frozen=True, dict=True):
         lines = {row.requirement for row in broken if row.kind != "extra"}
         return replace(self, constraints=tuple(sorted({*self.constraints, *lines})))
 
-    def with_bounds(self, findings: Iterable[Finding]) -> Solved:
-        """Give the target with bounds that rule out what the rules refuse; itself where there are none to try."""
-        more = sacrifices(findings, self.pip, self.prepared.inputs.requirements, self.prepared.target.cuda)
+    def judge(self) -> Solved:
+        """Give the target with the rules' findings on its pins, or with bounds that rule out what these refuse, where
+        there are any to try."""
+        judged = self.looking.judge(self)
+        more = sacrifices(judged, self.pip, self.prepared.inputs.requirements, self.prepared.target.cuda)
         new = tuple(release for release in more if release.finding.bound not in self._bounds)
-        if not new:
-            return self
+        if not new or self.hopeless or self.refusals >= _REFUSALS:
+            return replace(self, judged=judged)
         return replace(self, gave_up=(*self.gave_up, *new), before=self, refusals=self.refusals + 1)
 
 

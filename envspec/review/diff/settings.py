@@ -222,9 +222,12 @@ def _overrides(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]
         if now is None:
             yield Fact("low", "override-removed", f"{text} no longer overrides what packages require")
         else:
-            code = "override-added" if was is None else "override-changed"
-            message = f"{text} overrides what packages require, {_because(was, now)}"
-            yield Fact("medium", code, message, key=("pip", "overrides"))
+            yield Fact(
+                "medium",
+                "override-added" if was is None else "override-changed",
+                f"{text} overrides what packages require, {_because(was, now)}",
+                key=("pip", "overrides"),
+            )
 
 
 def _pages(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
@@ -243,9 +246,12 @@ def _acceptance_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Itera
         if now is None:
             yield Fact("low", "accept-removed", f"the finding {code} is no longer accepted")
         else:
-            change = "accept-added" if was is None else "accept-changed"
-            message = f"the finding {code} is accepted, {_because(was, now)}"
-            yield Fact("medium", change, message, key=("pip", "accept", *code.split(":")))
+            yield Fact(
+                "medium",
+                "accept-added" if was is None else "accept-changed",
+                f"the finding {code} is accepted, {_because(was, now)}",
+                key=("pip", "accept", *code.split(":")),
+            )
 
 
 def of_signatures(old: str | None, new: str | None) -> Iterator[Fact]:

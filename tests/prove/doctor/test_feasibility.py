@@ -165,7 +165,6 @@ def test_what_fits_is_served(target: LockedTarget) -> None:
         (CPU, replace(HERE, glibc="2.17"), "locked for glibc 2.28, this machine has 2.17"),
         (CPU, replace(HERE, glibc=None), "this machine has none"),
         (CPU, replace(HERE, has_python=lambda version: False), "this machine has no Python 3.12"),
-        (CPU, replace(HERE, largest=10**9), "packages are 3.0 GB, and the limit is 1.0 GB"),
         (CUDA, replace(HERE, capabilities=()), "this machine has no working one"),
         (CUDA, replace(HERE, capabilities=("7.5",)), "the target is for sm_80, this machine's GPUs are 7.5"),
         (CUDA, replace(HERE, capabilities=("9.0",)), "the target is for sm_80"),

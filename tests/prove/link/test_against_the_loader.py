@@ -102,7 +102,7 @@ def beside(soname: str, name: str | None = None, version: str | None = None, nee
     return make
 
 
-@pytest.mark.by_day(3)
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("make", "code", "said"),
     [
@@ -305,9 +305,7 @@ def test_a_bridge_to_a_torch_that_the_target_lacks_is_used_by_who_imports_torch(
 
 
 @pytest.mark.slow
-def test_of_two_libraries_of_one_name_the_search_path_chooses(
-    stack: Stack,
-) -> None:
+def test_of_two_libraries_of_one_name_the_search_path_chooses(stack: Stack) -> None:
     """A bundled library of the same name as another package's, as auditwheel and nvidia's wheels have them."""
     folder = stack.site / "acme"
     own = Compiler(folder)

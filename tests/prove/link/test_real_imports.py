@@ -16,10 +16,7 @@ from envspec.prove.link.judge import judge
 from envspec.prove.link.model import LinkedPackage
 from envspec.prove.link.store import read_wheel
 
-WHEELS = {
-    "cpm-kernels==1.0.11": ["pkg_resources"],
-    "lightning-utilities==0.9.0": ["pkg_resources"],
-}
+WHEELS = {"cpm-kernels==1.0.11": ["pkg_resources"], "lightning-utilities==0.9.0": ["pkg_resources"]}
 WHOLE = (
     *("attrs==25.3.0", "fire==0.7.1", "huggingface-hub==0.34.4", "jinja2==3.1.6", "requests==2.32.5"),
     *("rich==14.1.0", "setuptools==80.9.0", "tqdm==4.67.1", "wheel==0.45.1"),

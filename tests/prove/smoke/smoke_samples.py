@@ -18,12 +18,7 @@ from envspec.prove.smoke.report.result import (
 from envspec.spec.model import Reference
 
 CPU = ReportedMachine(
-    python="3.11.2",
-    system="Linux-6.1.0-x86_64",
-    glibc="2.36",
-    cpus=2,
-    memory_bytes=8 * 2**30,
-    shm_bytes=64 * 2**20,
+    python="3.11.2", system="Linux-6.1.0-x86_64", glibc="2.36", cpus=2, memory_bytes=8 * 2**30, shm_bytes=64 * 2**20
 )
 GPU = replace(CPU, cpus=96, driver="570.86.15", gpus=(ReportedGpu("NVIDIA H100 80GB HBM3", "9.0", 85_520_809_984),))
 TORCH = Torch("2.9.1+cu128", "12.8", "9.10.2", "2.27.5", ("sm_80", "sm_90"))

@@ -11,7 +11,7 @@ from envspec_check.checks.collectives import stragglers
 from envspec_check.machine import card_of
 from envspec_check.report import figure, peak_of
 from support.check_session import A100, StandInRunner, session
-from support.recipes import all_recipes
+from support.recipes import RENDERED, all_recipes
 
 from envspec.base.errors import InputError
 from envspec.export.target_json import reference_row
@@ -19,9 +19,12 @@ from envspec.facts import peaks
 from envspec.spec.model import Reference
 
 ROOT = Path(__file__).resolve().parents[3]
-CARDS = json.loads((all_recipes() / "deit-v2.6/cu126/target.json").read_text(encoding="utf-8"))["cards"]
-OLD = json.loads((all_recipes() / "mm-v2.1/cu121/target.json").read_text(encoding="utf-8"))
 LATENCY = "collectives.all_reduce_us.4096"
+
+
+def exported(target: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((all_recipes() / target / "target.json").read_text("utf-8"))
+    return document
 
 
 @pytest.mark.parametrize(
@@ -36,10 +39,17 @@ LATENCY = "collectives.all_reduce_us.4096"
         ("Tesla V100-SXM2-16GB", "7.0", 1.0, None, None),  # the target isn't for it
     ],
 )
+@RENDERED
 def test_a_rate_is_a_share_of_the_card_s(
     name: str, capability: str, rate: float, peak: float | None, verdict: str | None
 ) -> None:
-    found = figure("figures.matmul_tflop_s.bf16", rate, "TFLOP/s", {}, card_of(CARDS, name, capability))
+    found = figure(
+        "figures.matmul_tflop_s.bf16",
+        rate,
+        "TFLOP/s",
+        {},
+        card_of(exported("deit-v2.6/cu126")["cards"], name, capability),
+    )
     assert (found["peak"] and found["peak"]["value"], found["verdict"]) == (peak, verdict)
 
 
@@ -64,14 +74,18 @@ def test_a_site_s_reference_comes_before_the_peak() -> None:
     ("name", "capability", "verdict"),
     [("NVIDIA A100-SXM4-40GB", "8.0", "high"), ("Tesla V100-SXM2-16GB", "7.0", None), ("NVIDIA H100", "9.0", None)],
 )
+@RENDERED
 def test_mm_v2_1_s_thresholds_hold_on_their_own_hardware(name: str, capability: str, verdict: str | None) -> None:
-    card = card_of(OLD["cards"], name, capability)
-    assert figure(LATENCY, 60.0, "us", OLD["references"], card)["verdict"] == verdict
-    assert sorted(one["value"] for one in OLD["references"].values()) == [50, 85, 300, 300]
+    old = exported("mm-v2.1/cu121")
+    card = card_of(old["cards"], name, capability)
+    assert figure(LATENCY, 60.0, "us", old["references"], card)["verdict"] == verdict
+    assert sorted(one["value"] for one in old["references"].values()) == [50, 85, 300, 300]
 
 
+@RENDERED
 def test_no_gpu_is_judged_by_what_the_cpu_did() -> None:
-    assert figure(LATENCY, 60.0, "us", OLD["references"], None)["reference"] is None
+    references = exported("mm-v2.1/cu121")["references"]
+    assert figure(LATENCY, 60.0, "us", references, None)["reference"] is None
 
 
 @pytest.mark.parametrize(("gpu", "hint"), [("Voodoo 3", "envspec gpus"), ("H10O", "H100")])

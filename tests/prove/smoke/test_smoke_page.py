@@ -104,11 +104,7 @@ def test_hostile_texts_stay_texts(text: str) -> None:
         f"static.{text}", text, "fail", False, 0.0, reason=text, remedy=text, details={text: text}, output=text
     )
     found = report(
-        spec=text,
-        checks=(checked,),
-        figures=(Figure(text, 1.0, text),),
-        curves={text: (1.0, 2.0)},
-        workload=text,
+        spec=text, checks=(checked,), figures=(Figure(text, 1.0, text),), curves={text: (1.0, 2.0)}, workload=text
     )
     shown = page(Results((Run.from_report(text, text, text, found, where=text, log=text),)))
     form = Form(shown)

@@ -36,8 +36,7 @@ def test_cuda_is_the_asked_one_and_at_most_the_drivers_own(cuda: str, driver: st
 
 
 @pytest.mark.parametrize(
-    ("architectures", "expected"),
-    [(("sm_80", "sm_90"), "8.0"), (("sm_120",), "12.0"), (("sm_86",), "8.6")],
+    ("architectures", "expected"), [(("sm_80", "sm_90"), "8.0"), (("sm_120",), "12.0"), (("sm_86",), "8.6")]
 )
 def test_cuda_arch_is_the_lowest_capability(architectures: tuple[str, ...], expected: str) -> None:
     assert versions(replace(REQUEST, cuda="12.9", architectures=architectures))["__cuda_arch"] == expected

@@ -35,10 +35,7 @@ def built_with(lock: Lock, target: str = "t") -> dict[str, tuple[str, str]]:
 
 def spec(*dependencies: str, cuda: str = "12.6", extra: str = "", python: str = "3.12") -> str:
     return cpu(
-        *dependencies,
-        extra=f"allow-source = ['ext']\n{extra}",
-        python=python,
-        targets=targets(t=CUDA.format(cuda)),
+        *dependencies, extra=f"allow-source = ['ext']\n{extra}", python=python, targets=targets(t=CUDA.format(cuda))
     )
 
 
@@ -149,6 +146,7 @@ def test_what_the_target_has_from_a_named_index_its_builds_have_from_there(machi
         assert built_with(lock, "cpu")["acme-core"] == ("1.0", "internal")
 
 
+@pytest.mark.slow
 def test_torch_of_a_mirror_that_the_facts_do_not_know(machine: Machine, index: Index) -> None:
     tag = "cp312-cp312-manylinux_2_28_x86_64"
     index.add(*TOOLS, extension("torch"), wheel("nvidia-cuda-runtime", "15.0.1"), wheel("torch", "99.0"))

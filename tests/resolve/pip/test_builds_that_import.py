@@ -211,6 +211,7 @@ def forge(machine: Machine, lock: Lock, change: Callable[[Pin], Pin]) -> None:
     LockFolder(machine.locks, "demo").write(replace(lock, targets=(replace(target, pins=pins),)))
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_a_build_without_its_torch_is_refused_with_the_line_to_write(machine: Machine, torches: Index) -> None:
     torches.add(source())

@@ -40,6 +40,11 @@ def edges(
         ("implementation_name == 'pypy'", "linux-64", "3.12", False),
         ("extra == 'gpu'", "linux-64", "3.12", False),
         ("extra != 'gpu'", "linux-64", "3.12", True),
+        ("python_version >= '3.9' and extra == 'gpu'", "linux-64", "3.12", False),
+        ("(python_version >= '3.9') and extra == 'gpu'", "linux-64", "3.12", False),
+        ("python_version >= '3.9' or os_name == 'nt' and extra == 'gpu'", "linux-64", "3.12", True),
+        ("python_version >= '3.9'or os_name == 'nt' and extra == 'gpu'", "linux-64", "3.12", True),
+        ("platform_machine != \"a and extra == 'gpu'\"", "linux-64", "3.12", True),
     ],
 )
 def test_markers(marker: str, platform: str, python: str, holds: bool) -> None:

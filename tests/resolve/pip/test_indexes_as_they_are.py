@@ -16,7 +16,7 @@ def to(url: str) -> Fault:
     return lambda handler, answer: Answer(302, b"", "text/plain", (("Location", url),))
 
 
-@pytest.mark.by_day(2)
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("form", ["json", "html"])
 @pytest.mark.parametrize("hash", ["", "md5"])
 def test_a_page_without_sha256(machine: Machine, index: Index, form: str, hash: str) -> None:
@@ -51,6 +51,7 @@ def test_another_file_under_the_locked_name_is_still_told(machine: Machine, inde
     assert machine.envspec("verify", "specs/demo.toml").status == 1
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("form", ["json", "html"])
 def test_links_are_relative_to_where_a_page_came_from(machine: Machine, index: Index, form: str) -> None:
     """A server of many indexes: /simple/app/ leads to a page at another depth, whose links are relative."""

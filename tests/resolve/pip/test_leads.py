@@ -96,7 +96,7 @@ class StandIn:
             {},
             lambda: edges,
             releases,
-            lambda name: tuple(fitting_releases(name, request, releases)),
+            lambda name: fitting_releases(name, request, releases),
             releases,
             requires,
         )
@@ -256,6 +256,7 @@ def indexes(draw: st.DrawFn) -> Pages:
     return pages
 
 
+@pytest.mark.slow
 @given(indexes(), st.permutations(("a", "b", "torch", "x")), st.integers(2, 4))
 @settings(max_examples=examples(150, night=800), deadline=None)
 def test_none_is_behind_but_where_one_is_in_every_answer(pages: Pages, order: list[str], many: int) -> None:

@@ -139,6 +139,7 @@ def test_a_folder_that_pip_is_configured_with_is_no_index_and_told_as_such(machi
     assert ran.status == 1 and "find-links of pip's and uv's own settings don't count" in ran.hint
 
 
+@pytest.mark.slow
 def test_a_file_that_changed_is_not_installed(machine: Machine) -> None:
     folder = flat(machine.folder / "specs" / "wheels", APP, LIB)
     path = spec(machine, "./wheels", "app", "lib")
@@ -149,6 +150,7 @@ def test_a_file_that_changed_is_not_installed(machine: Machine) -> None:
     assert machine.envspec("verify", path).status == 1
 
 
+@pytest.mark.slow
 def test_recipes_take_a_folder_as_a_build_context(machine: Machine) -> None:
     flat(machine.folder / "specs" / "wheels", APP, LIB)
     path = spec(machine, "./wheels", "app", "lib")

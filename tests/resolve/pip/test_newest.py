@@ -6,13 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from envspec.net.index_proxy.releases import Release
-from envspec.resolve.pip.newest import (
-    admitted_releases,
-    asks_of,
-    fitting_releases,
-    is_behind,
-    stray_pre_releases,
-)
+from envspec.resolve.pip.newest import admitted_releases, asks_of, fitting_releases, is_behind, stray_pre_releases
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found, FoundFile
 

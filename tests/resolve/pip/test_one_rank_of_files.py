@@ -138,7 +138,7 @@ def of_envspec(rows: tuple[Row, ...], platform: str) -> str:
 
 
 @pytest.mark.by_commit(3)
-@pytest.mark.by_day(2)
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("platform", ENDS)
 @settings(
     max_examples=examples(6, night=100),

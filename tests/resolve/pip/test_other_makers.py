@@ -158,11 +158,7 @@ def test_a_cpu_target_tells_of_builds_for_gpus(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("local", "maker"),
-    [
-        ("rocm6.4", "AMD's ROCm 6.4"),
-        ("xpu", "Intel's GPUs (XPU)"),
-        ("rocm7.2.0.lw.git7e1940d4", "AMD's ROCm 7.2.0"),
-    ],
+    [("rocm6.4", "AMD's ROCm 6.4"), ("xpu", "Intel's GPUs (XPU)"), ("rocm7.2.0.lw.git7e1940d4", "AMD's ROCm 7.2.0")],
 )
 def test_torch_of_a_named_index_for_another_maker(machine: Machine, index: Index, local: str, maker: str) -> None:
     with Index() as own:

@@ -43,7 +43,7 @@ def outgrown(
         {},
         lambda: {"app": app[taken["app"]], "torch": ()},
         releases,
-        lambda name: tuple(fitting_releases(name, request, releases)),
+        lambda name: fitting_releases(name, request, releases),
         releases,
         lambda name, version: app.get(version, ()) if name == "app" else ("torch>=2",) if name == "llguidance" else (),
     )

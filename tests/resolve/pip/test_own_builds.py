@@ -154,13 +154,7 @@ def test_it_is_judged_by_what_it_requires_too_and_by_check(machine: Machine, ind
     ],
 )
 def test_a_lock_forged_to_another_build_of_the_index_is_refused_before_it_is_installed(
-    machine: Machine,
-    index: Index,
-    tmp_path: Path,
-    name: str,
-    code: tuple[str, ...],
-    cuda: str | None,
-    said_of: str,
+    machine: Machine, index: Index, tmp_path: Path, name: str, code: tuple[str, ...], cuda: str | None, said_of: str
 ) -> None:
     """`check` has no wheel to read, and `verify` finds that the index publishes it. `lock` refuses the build."""
 

@@ -55,8 +55,7 @@ def of_uv(folder: Path, requirement: str) -> dict[str, str]:
 
 @pytest.mark.by_commit(3)
 @pytest.mark.parametrize(
-    "requirement",
-    [pytest.param(name, marks=[pytest.mark.nightly] if name in AGAIN else []) for name in NEED_SOURCES],
+    "requirement", [pytest.param(name, marks=[pytest.mark.nightly] if name in AGAIN else []) for name in NEED_SOURCES]
 )
 def test_uvs_own_answer_once_what_is_needed_is_allowed(tmp_path: Path, requirement: str) -> None:
     needed = NEED_SOURCES[requirement]

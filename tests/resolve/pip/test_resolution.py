@@ -261,6 +261,7 @@ def test_offline_with_an_empty_cache_says_what_to_do(machine: Machine, index: In
     assert index.asked == []
 
 
+@pytest.mark.slow
 def test_a_web_proxy_is_not_asked_for_the_index_proxy(machine: Machine, index: Index) -> None:
     index.add(*stand_ins("cu126", "2.9.1"))
     machine.spec(cpu("torch==2.9.1", targets=targets(gpu=CUDA.format("12.6"))))

@@ -54,11 +54,7 @@ def test_floors_wide_caps_and_wheels_for_many_pythons_name_none(one: Release, na
 CASES: dict[str, tuple[str, tuple[Release, ...], str]] = {
     "mlserver": ("3.13", (release("1.7.1", ">=3.9,<3.13", ANY), release("1.3.5", None, ANY)), "refuse"),
     "pandasai": ("3.12", (release("3.0.0", ">=3.8,<3.12", ANY), release("2.3.2", ">=3.9", ANY)), "refuse"),
-    "great-expectations": (
-        "3.13",
-        (release("1.6.4", ">=3.9,<3.13", ANY), release("0.18.22", ">=3.8", ANY)),
-        "refuse",
-    ),
+    "great-expectations": ("3.13", (release("1.6.4", ">=3.9,<3.13", ANY), release("0.18.22", ">=3.8", ANY)), "refuse"),
     "kfp": ("3.13", (release("2.10.0", ">=3.9.0,<3.13.0", ANY), release("1.8.24", ">=3.6.1", ANY)), "refuse"),
     "autogluon": ("3.14", (release("1.6.3", ">=3.10,<3.14", ANY), release("0.0.15", ">=3.6.*", ANY)), "refuse"),
     "blis": ("3.13", (release("1.2.1", ">=3.6,<3.13"), release("1.1.0", ">=3.6,<3.14", cp(13))), "1.1.0"),

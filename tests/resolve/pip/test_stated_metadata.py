@@ -97,6 +97,7 @@ def test_other_versions_are_as_they_were(machine: Machine, index: Index, witness
     assert names(machine) == ["einops", "flashy", "numpy"]
 
 
+@pytest.mark.slow
 def test_extras_and_markers_are_followed(machine: Machine, witness: Path) -> None:
     lines = "[\"numpy; sys_platform == 'win32'\", \"einops; extra == 'fast'\"]"
     stated = f'metadata = [{{ name = "flashy", dependencies = {lines} }}]'
@@ -141,6 +142,7 @@ def test_what_egg_info_says_comes_first(machine: Machine, index: Index) -> None:
     assert 'dependencies = ["scales>=1"]' in ran.hint, ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("git") is None, reason="git isn't installed")
 def test_a_git_checkout_is_not_built_either(machine: Machine, witness: Path, tmp_path: Path) -> None:
     folder = tmp_path / "flashy"

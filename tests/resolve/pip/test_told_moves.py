@@ -41,6 +41,7 @@ def test_a_pre_release_of_uvs_is_told(machine: Machine, index: Index) -> None:
     assert "note: cpu: lib 1.0 is locked: 2.0rc1 is a pre-release, which nothing asks for" in ran.err
 
 
+@pytest.mark.slow
 def test_a_correction_keeps_uv_from_an_older_release(machine: Machine, index: Index) -> None:
     """verl with vLLM: for a newer fsspec uv would go back to datasets 2.14.4, which fails beside pyarrow 24."""
     index.add(wheel("app", "1.0"), wheel("app", "2.0", "fsspec>=2026.3"), wheel("pyarrow", "24.0.0"))
@@ -50,6 +51,7 @@ def test_a_correction_keeps_uv_from_an_older_release(machine: Machine, index: In
     assert machine.versions("cpu")["datasets"] == "4.8.5"
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("held", ["a", "b"])
 def test_targets_that_become_one_request_keep_the_newer_of_each_package(
     machine: Machine, index: Index, held: str

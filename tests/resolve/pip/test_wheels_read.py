@@ -169,11 +169,7 @@ def test_of_a_flat_index_and_of_an_address_too(machine: Machine, numpys: Index) 
         extra = f"find-links = {{ flat = '{flat.page}' }}\nsources = {{ acme = 'flat' }}"
         machine.spec(
             cpu(
-                "acme",
-                f"other @ {files.file_url(other)}",
-                f"tool @ {files.file_url(tool)}",
-                extra=extra,
-                targets=LINUX,
+                "acme", f"other @ {files.file_url(other)}", f"tool @ {files.file_url(tool)}", extra=extra, targets=LINUX
             )
         )
         machine.envspec("lock", "specs/demo.toml", status=0)

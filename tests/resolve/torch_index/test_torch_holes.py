@@ -96,10 +96,7 @@ def test_exclude_newer_counts() -> None:
 def test_the_hole_and_the_target_are_named() -> None:
     bounds = "torch>=2.10,<=2.12.0"
     requests = {"a": request(bounds, cuda="12.6"), "b": request(bounds, cuda="13.0")}
-    pins = {
-        "a": [pin("torch", "2.10.0+cu126", index="pytorch/cu126")],
-        "b": [pin("torch", "2.12.0", index="pypi")],
-    }
+    pins = {"a": [pin("torch", "2.10.0+cu126", index="pytorch/cu126")], "b": [pin("torch", "2.12.0", index="pypi")]}
     shared = everywhere(requests, pins)
     assert finding(requests["b"], choose(requests["b"]), pins["b"], everywhere=shared) is None
     told = finding(requests["a"], choose(requests["a"]), pins["a"], everywhere=shared)
@@ -113,11 +110,7 @@ def test_the_hole_and_the_target_are_named() -> None:
 
 @pytest.mark.parametrize(
     ("more", "kept", "refreshed"),
-    [
-        ((pin("trainer", "1.0", "torch<2.11"),), None, False),
-        ((), "2.10.0+cu126", False),
-        ((), None, True),
-    ],
+    [((pin("trainer", "1.0", "torch<2.11"),), None, False), ((), "2.10.0+cu126", False), ((), None, True)],
     ids=["another package holds torch back", "the old lock had it", "the live index was asked"],
 )
 def test_what_no_hole_did_is_not_told_as_one(more: tuple[Pin, ...], kept: str | None, refreshed: bool) -> None:

@@ -1,6 +1,6 @@
 """A package that needs a torch which the facts lack, or which nobody builds for the target's CUDA, says so."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -72,8 +72,8 @@ def told_of(asked: Request, *lines: str, page: tuple[Release, ...] = ()) -> list
     def releases(name: str) -> Sequence[Release]:
         return held_releases(asked, index, name) if name in FAMILY else pages.get(name, ())
 
-    def fitting(name: str) -> tuple[Release, ...]:
-        return tuple(fitting_releases(name, asked, releases))
+    def fitting(name: str) -> Iterator[Release]:
+        return fitting_releases(name, asked, releases)
 
     def requires(name: str, version: str) -> Sequence[str]:
         return lines if name == "server" else ()

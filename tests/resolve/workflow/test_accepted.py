@@ -66,7 +66,7 @@ def test_a_finding_is_accepted_of_one_package(machine: Machine, libraries: Index
 OLD, NEW, ASKED = "acme-libs-cu12", "acme-libs-cu13", 'acme-libs-cu13; extra == "cu13"'
 
 
-@pytest.mark.by_day(4)
+@pytest.mark.by_day(1)
 @pytest.mark.e2e
 @pytest.mark.parametrize(
     ("cuda", "requires", "files", "said"),

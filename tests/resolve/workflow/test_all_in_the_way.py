@@ -202,6 +202,7 @@ _REMEDY = re.compile(
 )
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("folder", ["rules", "resolve"])
 def test_what_names_a_version_to_take_is_a_way(folder: str) -> None:
     """Of a way, a judge tells whether it works; nobody judges a text."""

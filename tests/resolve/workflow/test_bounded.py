@@ -26,11 +26,7 @@ from envspec.resolve.workflow.solve import Resolvers
 from envspec.spec.parse import parse_spec
 
 DSL = "nvidia-cutlass-dsl-libs-cu13"
-NEW = (
-    pin("vllm", "0.26.0", "nvidia-cutlass-dsl"),
-    pin("nvidia-cutlass-dsl", "4.6.0", DSL),
-    pin(DSL, "4.6.0"),
-)
+NEW = (pin("vllm", "0.26.0", "nvidia-cutlass-dsl"), pin("nvidia-cutlass-dsl", "4.6.0", DSL), pin(DSL, "4.6.0"))
 OLD = (pin("vllm", "0.21.0", "nvidia-cutlass-dsl"), pin("nvidia-cutlass-dsl", "4.4.2"))
 
 

@@ -45,11 +45,7 @@ def test_a_release_that_refuses_the_python_isnt_answered_by_one_that_says_nothin
     ran = refused(machine)
     assert "server 2.0 doesn't take Python 3.13 (Requires-Python >=3.9,<3.13), and 1.0 says nothing of it" in ran.error
     assert ran.error.startswith("error: specs/demo.toml:4:")
-    for way in (
-        'python = "3.12"',
-        '"server<=1.0"',
-        'accept = { requires-python = { server = "why" } }',
-    ):
+    for way in ('python = "3.12"', '"server<=1.0"', 'accept = { requires-python = { server = "why" } }'):
         assert way in ran.hint
 
 
@@ -298,6 +294,7 @@ def test_an_extra_that_only_a_newer_release_has_is_not_given_up(machine: Machine
     assert locked(machine) == {"frame": "2.3"}
 
 
+@pytest.mark.slow
 def test_a_bound_of_envspecs_gives_no_extra_up(machine: Machine, index: Index) -> None:
     """jax[cuda13] in a target for CUDA 12 became jax 0.6.2, which has no such extra, and ran on the CPU. The hint was
     tried: it locks."""
@@ -357,6 +354,7 @@ def test_an_extra_behind_a_newer_glibc_names_it(machine: Machine, index: Index) 
     assert "frame 2.3 has no extra ice" in ran.error and 'glibc = "2.34" in the target' in ran.hint
 
 
+@pytest.mark.slow
 def test_a_package_on_the_way_has_the_bound_as_a_constraint(machine: Machine, server: Index) -> None:
     """ai-edge-litert leads to backports-strenum 1.3, which refuses Python 3.11 and later."""
     server.add(wheel("app", "1.0", "server"))

@@ -139,6 +139,7 @@ def test_the_oldest_that_a_base_may_have_decides_and_a_base_may_have_what_nobody
     assert machine.envspec("check").status == 0
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("requires", [">=3.9,<=3.12.5", ">=3.9,!=3.12.{newest}"])
 def test_a_build_that_a_release_takes_is_named_beside_the_one_that_it_refuses(
     machine: Machine, index: Index, requires: str

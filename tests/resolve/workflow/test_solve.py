@@ -44,10 +44,7 @@ SPEED = pin("deepspeed", "0.9.5", "numpy")
 def test_what_stands_side_by_side_is_bounded_together() -> None:
     """An older package may break what the newer one didn't: one more solution is enough for both."""
     torch = pin("torch", "2.6.0+cpu", index="pytorch/cpu")
-    told = ByTurn(
-        {"a": (torch, SPEED, NEW), "b": ()},
-        {"a": (torch, SPEED, OLD), "b": ()},
-    )
+    told = ByTurn({"a": (torch, SPEED, NEW), "b": ()}, {"a": (torch, SPEED, OLD), "b": ()})
     solve(prepared("'torch', 'deepspeed'"), Resolvers(told), Kept())
     assert told.asked[1]["a"].corrections.active >= {"torch-numpy-2", "deepspeed-numpy-2"}
 

@@ -39,9 +39,7 @@ def test_in_other_targets_the_finding_counts() -> None:
 
 
 def test_two_for_a_target_each() -> None:
-    accepted = Audit(
-        ignore={"PYSEC-1": Waiver("a", targets=("cpu",)), "CVE-1": Waiver("b", targets=("gpu",))},
-    )
+    accepted = Audit(ignore={"PYSEC-1": Waiver("a", targets=("cpu",)), "CVE-1": Waiver("b", targets=("gpu",))})
     assert found(accepted) == [("vulnerability", "cpu", "ignored"), ("vulnerability", "gpu", "ignored")]
 
 

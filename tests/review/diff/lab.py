@@ -268,11 +268,7 @@ CHANGES: Mapping[str, Callable[[], tuple[Lab, Lab]]] = {
 """What is a pair of revisions, by number. The others need an index, git or `check`: test_thirty_five.py has these."""
 
 
-_TAGS = {
-    "linux-64": "manylinux_2_28_x86_64",
-    "linux-aarch64": "manylinux_2_28_aarch64",
-    "win-64": "win_amd64",
-}
+_TAGS = {"linux-64": "manylinux_2_28_x86_64", "linux-aarch64": "manylinux_2_28_aarch64", "win-64": "win_amd64"}
 
 
 def uv_lock(torch: str, platforms: Collection[str]) -> str:

@@ -49,13 +49,7 @@ TABLE: list[tuple[str, Known | None, Known | None, list[tuple[str, str, str]]]] 
         "nobody knows the old one",
         UNKNOWN,
         known(flaw(1)),
-        [
-            (
-                "high",
-                "newly-vulnerable",
-                "vulnerable, GHSA-1 (unknown for the old version); no release fixes it yet",
-            )
-        ],
+        [("high", "newly-vulnerable", "vulnerable, GHSA-1 (unknown for the old version); no release fixes it yet")],
     ),
     (
         "fixed",

@@ -37,8 +37,7 @@ HIGH = [("high", "cuda-to-cpu")]
 
 @pytest.mark.parametrize("platform", CPU_BY_ITSELF)
 @pytest.mark.parametrize(
-    ("version", "index"),
-    [("2.8.0", "pypi"), ("2.8.0+cpu", "pytorch/cpu"), ("2.8.0", "pytorch/cpu"), ("2.9.0", "pypi")],
+    ("version", "index"), [("2.8.0", "pypi"), ("2.8.0+cpu", "pytorch/cpu"), ("2.8.0", "pytorch/cpu"), ("2.9.0", "pypi")]
 )
 def test_of_a_lock(platform: str, version: str, index: str) -> None:
     found = review(lock(platform, "2.8.0+cu128", "pytorch/cu128"), lock(platform, version, index))

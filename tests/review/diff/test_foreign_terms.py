@@ -179,10 +179,7 @@ def test_files_of_two_formats_have_no_terms_in_common(write: Write) -> None:
     ("name", "text"),
     [
         ("environment.yml", "dependencies: [numpy]\noptions: {1: a, b: c}\nchannels: 7\nmetadata: x\n"),
-        (
-            "environment.yml",
-            "dependencies: [numpy]\nmanifest: {overrides: 5}\nenvironments: {a: 1}\n",
-        ),
+        ("environment.yml", "dependencies: [numpy]\nmanifest: {overrides: 5}\nenvironments: {a: 1}\n"),
         ("uv.lock", uv_lock(A, "[manifest]\noverrides = 5\n[options]\nx = [1]")),
         ("requirements.txt", "--index-url\n-i\n--pre=\n- \nrequests==2.32.4\n"),
     ],

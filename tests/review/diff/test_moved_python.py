@@ -40,9 +40,7 @@ def line(one: LockedPython | None, other: LockedPython | None) -> str:
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [(OLD, NEW), (OLD, AGAIN), (None, NEW), (OLD, None)],
-    ids=["moved", "another build", "came", "went"],
+    ("old", "new"), [(OLD, NEW), (OLD, AGAIN), (None, NEW), (OLD, None)], ids=["moved", "another build", "came", "went"]
 )
 def test_every_form_says_which_build_python_was_and_is(old: LockedPython | None, new: LockedPython | None) -> None:
     found = change(old, new)

@@ -280,10 +280,6 @@ def test_what_was_chosen_is_said_in_every_format(tmp_path: Path) -> None:
     path = write_project(tmp_path)
     found = review(*sides(path, path, Wish(extras=("cu12",), platforms=LINUX)))
     assert found.chosen == ("looked at on linux-64 with Python 3.11", "both with extra cu12 (of 4), group dev (of 2)")
-    for page in (
-        text(found),
-        html(found),
-        re.sub(r"&#(\d+);", lambda m: chr(int(m[1])), markdown(found)),
-    ):
+    for page in (text(found), html(found), re.sub(r"&#(\d+);", lambda m: chr(int(m[1])), markdown(found))):
         assert "extra cu12 (of 4), group dev (of 2)" in page
     assert as_json(found)["chosen"] == list(found.chosen)

@@ -11,13 +11,7 @@ NEW = ("lib-2.5.1-cp312-none-any.whl", sha("cp"))
 
 @pytest.mark.parametrize(
     ("held", "risk"),
-    [
-        ({OLD, NEW}, "low"),
-        ({OLD}, "high"),
-        ({NEW}, "high"),
-        (set(), "high"),
-        ({OLD, (NEW[0], OLD[1])}, "high"),
-    ],
+    [({OLD, NEW}, "low"), ({OLD}, "high"), ({NEW}, "high"), (set(), "high"), ({OLD, (NEW[0], OLD[1])}, "high")],
 )
 def test_only_what_the_index_holds_is_lowered(held: set[tuple[str, str]], risk: str) -> None:
     found = reviewed(artifact("lib", file=NEW[0], sha256=NEW[1]))

@@ -209,8 +209,7 @@ ODD: dict[str, Callable[[Path], object]] = {
     "17 MiB": lambda path: path.write_bytes(b"#\n" * (17 << 19)),
 }
 ODD_FILES = pytest.mark.parametrize(
-    ("place", "kind"),
-    [(place, kind) for place in ("specs/demo.toml", "locks/demo/envspec.lock") for kind in ODD],
+    ("place", "kind"), [(place, kind) for place in ("specs/demo.toml", "locks/demo/envspec.lock") for kind in ODD]
 )
 
 

@@ -11,10 +11,7 @@ from support.audit import Pypi, vulnerability
 from support.index import Index
 from support.packages import wheel
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(not shutil.which("jq"), reason="jq isn't installed"),
-]
+pytestmark = [pytest.mark.e2e, pytest.mark.skipif(not shutil.which("jq"), reason="jq isn't installed")]
 
 EVIL = BASE.bump(pin("numpy", "2.1", content="evil"))
 NEWCOMER = BASE.bump(pin("app", "1.0", "acelerate", "fsspec", "lib>=2"), pin("acelerate", "1.0"))

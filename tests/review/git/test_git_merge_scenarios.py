@@ -120,12 +120,7 @@ CLEAN = {name: (base, ours, theirs, both(ours, theirs)) for name, (base, ours, t
 CLEAN["removed here, bumped there"] = (BASE, remove("numpy"), bump("numpy", "2.2"), remove("numpy"))
 
 UNSOLVED: dict[str, tuple[State, Change, Change, str]] = {
-    "what each side alone still needed": (
-        BASE,
-        bump("app", "1.1", "lib>=2"),
-        bump("torch", "2.9.0", "tqdm"),
-        "fsspec",
-    ),
+    "what each side alone still needed": (BASE, bump("app", "1.1", "lib>=2"), bump("torch", "2.9.0", "tqdm"), "fsspec"),
     "versions that don't go together": (
         BASE,
         bump("lib", "3.0"),

@@ -43,8 +43,7 @@ def bumped(lock: Lock, name: str, targets: set[str]) -> Lock:
         return replace(pin, version=version, artifact=replace(pin.artifact, file=file, sha256=sha256))
 
     return replace(
-        lock,
-        targets=tuple(replace(t, pins=tuple(map(change, t.pins))) if t.name in targets else t for t in lock),
+        lock, targets=tuple(replace(t, pins=tuple(map(change, t.pins))) if t.name in targets else t for t in lock)
     )
 
 

@@ -64,10 +64,7 @@ AUDIO = [
     *names("torchaudio", "2.0.1", (10,), "manylinux1_x86_64"),
     *names("torchaudio", "2.1.0", (10,), "manylinux1_x86_64"),
 ]
-KNOWN = {
-    "torchvision-0.16.0": ("torch (==2.1.0)",),
-    "torchaudio-2.1.0": ("torch==2.1.0",),
-}
+KNOWN = {"torchvision-0.16.0": ("torch (==2.1.0)",), "torchaudio-2.1.0": ("torch==2.1.0",)}
 
 
 WHEEL = {

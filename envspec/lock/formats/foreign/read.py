@@ -109,7 +109,8 @@ def sides(old: Path, new: Path, wish: Wish = NO_WISH) -> tuple[Side, Side]:
         return _with_newer_on_both(pair, was, now)
     if wish.python or wish.platforms:
         option = "--python" if wish.python else "--platform"
-        message = f"{option} is for two universal files; {_other(old, new, before)} has its own targets"
+        other = new if isinstance(before, _Waiting) else old
+        message = f"{option} is for two universal files; {other} has its own targets"
         raise InputError(message, hint=f"leave out {option}")
     if wish.selects and not offers:
         hint = "leave out --extra, --group and --package: they are for uv.lock, poetry.lock and pylock.toml"
@@ -145,10 +146,6 @@ def first_pins(path: Path, environments: Iterable[Environment]) -> Lock:
     return Lock(path.stem, SpecInputs(), tuple(made))
 
 
-def _other(old: Path, new: Path, before: Side | _Waiting) -> Path:
-    return new if isinstance(before, _Waiting) else old
-
-
 def _whole(offers: Mapping[str, Offers]) -> dict[str, tuple[Selection, ...]]:
     """Select everything that both sides have, with the same forks, so that these can be compared."""
     selections = forks(offers.values())
@@ -178,7 +175,7 @@ def _open(file: _Waiting, environments: tuple[Environment, ...]) -> Side:
     return replace(
         side,
         chosen=describe(selections, file.offers),
-        seen=tuple(dict.fromkeys(map(_platform_and_python, environments))),
+        seen=tuple(dict.fromkeys((environment.platform, environment.python) for environment in environments)),
     )
 
 
@@ -214,10 +211,6 @@ def _usable(side: Side, supported: tuple[str, ...]) -> Side:
     return replace(
         side, lock=replace(side.lock, targets=targets), seen=tuple(machine for machine in side.seen if machine in seen)
     )
-
-
-def _platform_and_python(environment: Environment) -> tuple[str, str]:
-    return environment.platform, environment.python
 
 
 def _environments(other: Side, python: str | None, selection: Selection) -> tuple[Environment, ...]:

@@ -89,7 +89,7 @@ class Wish(Struct, frozen=True):
 
     @property
     def selects(self) -> bool:
-        """Whether the wish selects anything."""
+        """Return whether the wish selects anything."""
         named = self.extras or self.groups or self.packages
         return bool(named) or self.all_extras or self.all_groups or not self.default_groups
 
@@ -113,7 +113,8 @@ def select(wish: Wish, side: str, offers: Mapping[str, Offers]) -> Selection:
     choices += [Choice("package", name) for name in (here.packages if packages is None else packages)]
     if clash := here.clash(choices):
         hint = f"choose one of them: --{clash[0].kind} {clash[0].name}"
-        raise InputError(f"{_join_choices(clash)} of the {side} file can't be installed together", hint=hint)
+        names = " and ".join(f"{choice.kind} {choice.name}" for choice in clash)
+        raise InputError(f"{names} of the {side} file can't be installed together", hint=hint)
     return Selection(frozenset(extras), frozenset(groups), packages)
 
 
@@ -192,10 +193,6 @@ def _describe(selection: Selection, offers: Offers) -> str:
     if selection.packages is not None:
         parts.append(f"packages {_shorten(sorted(selection.packages))} (of {len(offers.packages)})")
     return ", ".join(parts)
-
-
-def _join_choices(choices: Iterable[Choice]) -> str:
-    return " and ".join(f"{choice.kind} {choice.name}" for choice in choices)
 
 
 def _shorten(names: list[str], most: int = 12) -> str:

@@ -23,10 +23,10 @@ from envspec.packages.requirement import head_of
 # Files with a solution for each platform: their packages as a lock.
 
 
-def lock_of(targets: Mapping[tuple[str, str], Iterable[Pin]], name: str = "") -> Lock:
+def lock_of(targets: Mapping[tuple[str, str], Iterable[Pin]]) -> Lock:
     """Make a lock with a target for each (name, platform). Every package counts as direct: these files don't say."""
     locked_targets = [_target(target, platform, list(pins)) for (target, platform), pins in sorted(targets.items())]
-    return Lock(name, SpecInputs(), tuple(locked_targets))
+    return Lock("", SpecInputs(), tuple(locked_targets))
 
 
 def _target(name: str, platform: str, pins: list[Pin]) -> LockedTarget:
@@ -47,7 +47,7 @@ def _target(name: str, platform: str, pins: list[Pin]) -> LockedTarget:
 
 _PYTORCH = re.compile(r"/whl/(?:nightly/|test/)?(cpu|cu\d+|rocm[\d.]+|xpu)(?:/|$)")
 _PYPI_FILE = re.compile(r"/packages/[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{60}/")
-"""How PyPI lays out its files, and every mirror of it."""
+"""The layout of files on PyPI and every mirror of it."""
 
 
 def index_name(url: str | None) -> str:

@@ -9,8 +9,8 @@ from msgspec import Struct
 from envspec.lock.model import Lock, Pin
 
 EVERYTHING = frozenset({"inputs", "direct", "edges", "licence", "index", "files"})
-"""What a file may record about its packages. A comparison covers what both sides record: a requirements.txt, which
-has no licences, doesn't change a licence.
+"""The facts that a file may record about its packages. A comparison covers the facts that both sides record: a
+requirements.txt, which has no licences, doesn't change a licence.
 
 inputs   what the spec asks for (TargetInputs, SpecInputs), beyond platform and Python
 direct   which packages the spec asks for by name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -78,6 +78,18 @@ class UniversalPackage(Struct, frozen=True):
         return files[file] if file is not None else None
 
 
+def lock_of_environments(
+    environments: Iterable[Environment], solve: Callable[[Environment], tuple[tuple[str, ...], Mapping[str, Pin]]]
+) -> Lock:
+    """Make a lock of each environment's requirements and its pins by name."""
+    targets = []
+    for environment in environments:
+        requirements, pins = solve(environment)
+        inputs = TargetInputs(environment.platform, environment.python, environment.glibc, requirements=requirements)
+        targets.append(LockedTarget(environment.name, inputs, tuple(pins[name] for name in sorted(pins))))
+    return Lock("", SpecInputs(), tuple(sorted(targets, key=lambda target: target.name)))
+
+
 class Universal(Struct, frozen=True):
     """A whole universal file whose packages carry markers. Every package in it counts as a root. One of the markers in
     `supported` must hold where the file counts, unless there are none."""
@@ -89,10 +101,9 @@ class Universal(Struct, frozen=True):
 
     def lock(self, environments: Iterable[Environment]) -> Lock:
         """Return the packages of each environment. Raises Malformed."""
-        targets = sorted((self._target(environment) for environment in environments), key=lambda t: t.name)
-        return Lock("", SpecInputs(), tuple(targets))
+        return lock_of_environments(environments, self._pins)
 
-    def _target(self, environment: Environment) -> LockedTarget:
+    def _pins(self, environment: Environment) -> tuple[tuple[str, ...], dict[str, Pin]]:
         variables = marker_environment(environment.platform, environment.python)
         selection = environment.selection
         pins: dict[str, Pin] = {}
@@ -101,10 +112,7 @@ class Universal(Struct, frozen=True):
             if not markers or any(holds(marker, variables, selection.extras, selection.groups) for marker in markers):
                 # where a format leaves two versions of a package open, the newer one stands last
                 pins[entry.name] = entry.pin(environment)
-        inputs = TargetInputs(
-            environment.platform, environment.python, environment.glibc, requirements=tuple(sorted(pins))
-        )
-        return LockedTarget(environment.name, inputs, tuple(pins[name] for name in sorted(pins)))
+        return tuple(sorted(pins)), pins
 
 
 _EXTRA_IS = re.compile(r"""\bextra (==|!=) (?:'([^'"]*)'|"([^'"]*)")""")

@@ -28,8 +28,8 @@ from envspec.lock.formats.foreign.shape import (
     table,
     tables,
 )
-from envspec.lock.formats.foreign.universal import Environment, UniversalPackage, holds
-from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.lock.formats.foreign.universal import Environment, UniversalPackage, holds, lock_of_environments
+from envspec.lock.model import Artifact, GitSource, Lock, Pin
 from envspec.packages.edges import reach
 from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import marker_environment
@@ -123,13 +123,7 @@ class UvLock(Struct, frozen=True):
 
     def lock(self, environments: Iterable[Environment]) -> Lock:
         """Return the packages of each environment. Raises Malformed."""
-        targets = sorted((self._target(environment) for environment in environments), key=lambda t: t.name)
-        return Lock("", SpecInputs(), tuple(targets))
-
-    def _target(self, environment: Environment) -> LockedTarget:
-        roots, pins = _Walk(self, environment).run()
-        inputs = TargetInputs(environment.platform, environment.python, environment.glibc, requirements=roots)
-        return LockedTarget(environment.name, inputs, tuple(pins[name] for name in sorted(pins)))
+        return lock_of_environments(environments, lambda environment: _Walk(self, environment).run())
 
     def candidates(self, edge: _Edge) -> list[_Package]:
         """Return the packages that an edge may lead to: one, except in files that were edited by hand."""

@@ -1,17 +1,20 @@
-"""The tables of a lock's text: the spec's inputs, its base, images, targets and packages."""
+"""A lock's tables, read from its text: the spec's inputs, its base, images, targets and packages."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from envspec.base.texts import printable
+from envspec.base.documents import Unreadable, read_toml
+from envspec.base.errors import LockError, Place
+from envspec.base.texts import UNSEEN, is_seen, printable
 from envspec.lock import keys
 from envspec.lock.keys import FOLDER_NAME
-from envspec.lock.listed import KEYS, inputs_of, join, metadata_of
+from envspec.lock.listed import KEYS, REQUIREMENTS, TABLES, inputs_of, join, metadata_of
 from envspec.lock.model import (
     Artifact,
     BaseInputs,
@@ -28,19 +31,114 @@ from envspec.lock.model import (
     TargetInputs,
     WheelVariant,
 )
-from envspec.lock.reading.document import LockText, Where
-from envspec.lock.toml_text import key
+from envspec.lock.toml_text import key as toml_key, string, unseen
 from envspec.packages.python_range import releases_of
 from envspec.packages.requirement import is_requirement
 
+UNKNOWN = "a newer envspec may have written it: update envspec"
+RELOCK = "restore it from git, or delete it and run `envspec lock`"
+
+Where = tuple[str, int]
+"""A table's header line, and its number among equal headers, from 0."""
+
+_TYPE_NAMES = {str: "a string", int: "an integer", list: "an array", dict: "a table", bool: "true"}
 _IMAGE_NAME = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9\[\]._:/-]*")
 """The characters of an image reference without a digest of its own."""
 _IMAGE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 Value = TypeVar("Value")
 
 
-class Reader(LockText):
-    """A reading of one text, table by table."""
+class Reader:
+    """One reading of one text, table by table. It holds the text and its path for messages."""
+
+    def __init__(self, text: str, path: str) -> None:
+        self.text = text
+        self.path = path
+
+    def table(self) -> dict[str, Any]:
+        """Return the whole text's table. Raises LockError where it isn't TOML, or hides characters."""
+        try:
+            data = read_toml(self.text)
+        except Unreadable as error:
+            place = Place(self.path, error.line, error.column)
+            raise LockError(f"the lock is not TOML: {error}", place=place, hint=RELOCK) from None
+        self.refuse_unseen(data)
+        return data
+
+    def refuse_unknown(self, tables: Iterable[str], known: Collection[str]) -> None:
+        """Refuse top-level keys that the format doesn't have."""
+        for name in tables:
+            if name not in known:
+                match = re.search(rf"^\[{{0,2}}{re.escape(toml_key(name))}\b", self.text, re.MULTILINE)
+                line = self.text.count("\n", 0, match.start()) + 1 if match else 0
+                raise LockError(f'unknown table "{name}"', place=Place(self.path, line), hint=UNKNOWN)
+
+    def fail(self, problem: str, where: Where, key: str | None = None, hint: str | None = None) -> NoReturn:
+        """Raise a LockError with the line of the key, or else of the table's header."""
+        header, nth = where
+        line = 0
+        starts = [m.start() for m in re.finditer(f"^{re.escape(header)}$", self.text, re.MULTILINE)]
+        if len(starts) > nth:
+            start = starts[nth]
+            end = self.text.find("\n[", start)
+            inside = key and re.compile(rf"(?:^|[{{,] ){re.escape(key)} = ", re.MULTILINE).search(
+                self.text, start, end if end > 0 else len(self.text)
+            )
+            line = self.text.count("\n", 0, inside.start() if inside else start) + 1
+        raise LockError(f"{header}: {problem}", place=Place(self.path, line), hint=hint or RELOCK)
+
+    def check(self, table: Any, types: Mapping[str, type], required: Sequence[str], where: Where) -> Mapping[str, Any]:
+        """Check a table: every key known and of its type, no required key missing, lists (except of tables) of
+        strings."""
+        if not isinstance(table, dict):
+            self.fail("this must be a table", where)
+        checked: Mapping[str, Any] = table
+        value: Any
+        for key, value in checked.items():
+            expected = types.get(key)
+            if expected is None:
+                self.fail(f'unknown key "{key}"', where, key, UNKNOWN)
+            actual = type(value)
+            if actual is not expected:
+                self.fail(f"{key} must be {_TYPE_NAMES[expected]}, not {value!r}", where, key)
+            if key in TABLES:
+                for row in value:
+                    self.check(row, dict.fromkeys(TABLES[key], str), TABLES[key], where)
+            elif expected is list and key not in keys.ROWS:
+                for element in value:
+                    if type(element) is not str:
+                        self.fail(f"{key} must hold strings, not {element!r}", where, key)
+            if key in REQUIREMENTS:
+                for text in REQUIREMENTS[key](value):
+                    if not is_requirement(text):
+                        self.fail(f"{printable(text)[:80]!r} in {key} isn't a requirement", where, key)
+            if key == "url":
+                try:
+                    urlsplit(value)
+                except ValueError:
+                    self.fail(f"url isn't an address: {printable(value)[:80]!r}", where, key)
+            if key in keys.SHAPES:
+                shape, description = keys.SHAPES[key]
+                for text in value if expected is list else (value,):
+                    if not shape.fullmatch(text):
+                        self.fail(
+                            f"{key} must {'hold' if expected is list else 'be'} {description}, not {text!r}", where, key
+                        )
+        for key in required:
+            if key not in table:
+                self.fail(f"{key} is missing", where)
+        return checked
+
+    def refuse_unseen(self, data: Any) -> None:
+        """Refuse characters that a reader of the lock wouldn't see, or that a terminal shows otherwise."""
+        # most locks have neither such a character nor an escape that could stand for one, so none of their values has
+        if "\\" not in self.text and is_seen(self.text.replace("\n", "")):
+            return
+        for path, value in unseen(data):
+            line = self.text.count("\n", 0, max(self.text.find(string(value)), 0)) + 1
+            character = next(iter(UNSEEN.findall(value)))
+            problem = f"{path} contains the invisible character {character!a}: {printable(value[:80])}"
+            raise LockError(problem, place=Place(self.path, line), hint=RELOCK)
 
     def lock(self) -> Lock:
         """Read the whole lock. Raises LockError."""
@@ -119,7 +217,7 @@ class Reader(LockText):
         return list(tables)
 
     def target(self, name: str, table: Any, env: Mapping[str, Any], pins: tuple[Pin, ...]) -> LockedTarget:
-        where = (f"[targets.{key(name)}]", 0)
+        where = (f"[targets.{toml_key(name)}]", 0)
         self.check(table, keys.TARGET, ("platform", "python"), where)
         python, bound = table["python"], table.get("python-range")
         if bound is not None and not releases_of(python, bound):
@@ -178,8 +276,8 @@ class Reader(LockText):
         is_built = "built-with" in table
         artifacts = self.per_target(table, "artifacts", targets, where, self.artifact)
         dependencies = self.per_target(table, "dependencies", targets, where, self.dependency)
-        overwrites = self.per_target(table, "overwrites", targets, where, self.overwritten)
-        code = self.per_target(table, "code", targets, where, self.code)
+        overwrites = self.per_target(table, "overwrites", targets, where, self.read_word("package"))
+        code = self.per_target(table, "code", targets, where, self.read_word("holds"))
 
         made: dict[tuple[int, ...], Pin] = {}
         out = []
@@ -249,15 +347,15 @@ class Reader(LockText):
             self.fail(f"{printable(text)[:80]!r} in dependencies isn't a requirement", where, "dependencies")
         return text, targets
 
-    def overwritten(self, value: Any, where: Where) -> tuple[str, list[str] | None]:
-        row: Any = {"package": value} if type(value) is str else value
-        self.check(row, keys.OVERWRITTEN, ("package",), where)
-        return row["package"], row.get("targets")
+    def read_word(self, key: str) -> Callable[[Any, Where], tuple[str, list[str] | None]]:
+        """Give the reader of a word, or of a table that has it under a key beside its targets."""
 
-    def code(self, value: Any, where: Where) -> tuple[str, list[str] | None]:
-        row: Any = {"holds": value} if type(value) is str else value
-        self.check(row, keys.CODE, ("holds",), where)
-        return row["holds"], row.get("targets")
+        def read(value: Any, where: Where) -> tuple[str, list[str] | None]:
+            row: Any = {key: value} if type(value) is str else value
+            self.check(row, {key: str, "targets": list}, (key,), where)
+            return row[key], row.get("targets")
+
+        return read
 
     def build_pin(self, row: Any, where: Where) -> tuple[BuildPin, list[str] | None]:
         self.check(row, keys.BUILT_WITH, ("name", "version", "file", "sha256"), where)

@@ -1,1 +1,0 @@
-"""Texts to locks: one module a schema (`lock-version`)."""
