@@ -79,6 +79,9 @@ class RequirementsReader:
             self.gathered.note(f"{without_credentials(name)} isn't read: save it beside this file", place)
             return
         other = path.parent / name
+        if other.name == "pyproject.toml":  # as uv has it
+            self._folder(str(Path(name).parent), path, place)
+            return
         if not Path(os.path.realpath(other)).is_relative_to(os.path.realpath(self.below)):
             self.gathered.note(f"{name} isn't read: it lies outside {self.below.name or self.below}", place)
             return
