@@ -145,7 +145,7 @@ def _cuda(bounds: Sequence[VersionClaim]) -> tuple[tuple[str, ...], tuple[str, .
                 text = f"machines with CUDA {bound.text} are left out: a target's `driver` says what they have"
                 notes.append(Note(text, bound.place))
     inside = within(together, versions)
-    if not (inside or candidates(together, "linux-64")):
+    if together and not (inside or candidates(together, "linux-64")):
         notes.append(Note(f"no CUDA is {' and '.join(together)}: choose one with --cuda"))
         inside, together = versions, ()
     for bound in dict.fromkeys(bounds):
@@ -172,8 +172,11 @@ def within(bounds: Iterable[str], versions: Iterable[str]) -> list[str]:
 def candidates(bounds: Iterable[str], platform: str, *, by_conda: bool = False) -> list[str]:
     """List the CUDA versions within these bounds for which a torch can be locked, by conda-forge's builds or wheels,
     newest first; without any, all that are known."""
-    bounds, of_conda = tuple(bounds), {build.cuda for build in conda_builds.builds(platform=platform) if build.cuda}
-    built = of_conda if by_conda else torch_builds.lockable_cudas(platform)
+    bounds = tuple(bounds)
+    if by_conda:
+        built: Iterable[str] = {build.cuda for build in conda_builds.builds(platform=platform) if build.cuda}
+    else:
+        built = torch_builds.lockable_cudas(platform)
     return within(bounds, built or ("12.8",)) or within(bounds, _versions())
 
 
