@@ -479,13 +479,18 @@ def pep440(version: str) -> str | None:
     """Write a version of Poetry or pixi as a specifier of PEP 440; None for `||` and numbers without end."""
     if "|" in version or too_much(version):
         return None
-    parts = [_clause(part.strip()) for part in version.split(",")]
+    # blanks between two clauses join them, too
+    parts = [_clause(part.strip()) for part in re.sub(r"(?<=[\w*])\s+(?=[<>=!~^])", ",", version).split(",")]
     return ",".join(part for part in parts if part)
 
 
 def _clause(text: str) -> str:
     if text in ("", "*"):
         return ""
+    text = re.sub(r"^([^0-9v]*)v?", r"\1", text)
+    if not text.startswith(("=", "!", *"0123456789")):
+        text = text.partition("+")[0]
+    text = re.sub(r"^~=\s*([0-9]+)$", r"^\1", text)  # of one number PEP 440 has no such clause
     numbers = re.match(r"([\^~])\s*v?([0-9]+(?:\.[0-9]+)*)(.*)", text)
     if numbers and not text.startswith("~="):
         return f">={numbers[2]}{numbers[3]},<{_next(numbers[1], [int(number) for number in numbers[2].split('.')])}"

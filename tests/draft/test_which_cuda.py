@@ -98,3 +98,17 @@ def test_builds_and_packages_of_conda_that_mean_a_cuda(
 ) -> None:
     assert cuda_of({"environment.yml": CONDA.format(specs)}) == cuda
     assert "without a version" not in capsys.readouterr().err
+
+
+def test_a_pixi_toml_with_dependencies_by_platform_alone() -> None:
+    text = '[workspace]\nchannels = ["conda-forge"]\nplatforms = ["linux-64"]\nexclude-newer = "7d"\n'
+    text += '[target.linux-64.dependencies]\nnumpy = ">=2"\ncuda-version = "12.6.*"\n'
+    assert cuda_of({"pixi.toml": text}) == "12.6"
+    spec = load_spec("specs/demo.toml")
+    assert [one.text for one in spec.conda_dependencies(spec.targets[0])] == ["numpy >=2"]
+    assert spec.exclude_newer == "7 days"
+
+
+def test_cogs_python_is_the_text_that_stands_there() -> None:
+    text = begin({"cog.yaml": "build:\n  python_version: 3.10\n  python_packages: [six]\n  run:\n    - make it\n"})
+    assert 'python = "3.10"' in text and "cog.yaml:4: build.run is left out: make it; a spec runs no commands" in text
