@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from envspec.base.errors import Place
-from envspec.base.redact import redact_command
+from envspec.draft.dockerfile import excerpt
 from envspec.draft.gather import Gathered
 from envspec.draft.lines import at
 from envspec.draft.requirements_txt import RequirementsReader
@@ -25,7 +25,7 @@ def read(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: Requireme
             gathered.note(f"{key} is left out: it stays with Cog", at(key, place))
     for key in build:
         if key not in _BUILD:
-            shown = [redact_command(str(step))[:100] for step in (build[key] if isinstance(build[key], list) else [])]
+            shown = [excerpt(str(step)) for step in (build[key] if isinstance(build[key], list) else [])]
             why = "a spec runs no commands, and Cog's own options stay with it"
             gathered.note(f"build.{key} is left out: {'; '.join([*shown, why])}", at(key, place))
     if version := optional(build.get("python_version"), "python_version"):

@@ -263,6 +263,13 @@ _SETS_INDEX = re.compile(
 _CONDITION = re.compile(r"(?:if|then|else|elif|do|for|while|case)\b")
 
 
+def excerpt(command: str, *, is_open: bool = False) -> str:
+    """Show a command, whole where it is one of those without secrets of their own; else its first word."""
+    if is_open or _OPEN.match(command):
+        return redact_command(command)[:100]
+    return f"{redact(command.partition(' ')[0])[:40]} …"
+
+
 def _step(step: str, stage: Stage, gathered: Gathered, pip: RequirementsReader, place: Place) -> None:
     words = _words(_WITHIN.sub("", step))
     while words and (words[0] in ("sudo", "-E") or re.fullmatch(r"\w+=\S*", words[0])):
@@ -282,9 +289,7 @@ def _step(step: str, stage: Stage, gathered: Gathered, pip: RequirementsReader, 
         conditional = _CONDITION.match(bare) and _INSTALLS.search(bare)
         why = "a shell puts it together" if installed else "it installs nothing that a spec can name"
         why = "a condition decides whether it runs" if conditional else why
-        is_shown = installed or conditional or _OPEN.match(bare)
-        shown = redact_command(bare)[:100] if is_shown else f"{redact(words[0])[:40]} …"
-        gathered.note(f"RUN {shown} is left out: {why}", place)
+        gathered.note(f"RUN {excerpt(bare, is_open=bool(installed or conditional))} is left out: {why}", place)
         return
     rest = words[len(installed[0].split()) :]
     if installed["pip"]:
