@@ -12,7 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from envspec.base.errors import Place
-from envspec.base.redact import redact, redact_command
+from envspec.base.redact import is_secret, redact, redact_command
 from envspec.draft.dockerfile_stage import Stage, expand
 from envspec.draft.environment_yml import match_spec
 from envspec.draft.gather import Gathered
@@ -122,6 +122,9 @@ def _arguments(rest: str, stage: Stage | None, defaults: dict[str, str], gathere
     default has the one that stands there."""
     for word in _words(rest):
         key, equals, value = word.partition("=")
+        if is_secret(key, value):
+            gathered.note(f"ARG {key} is left out, since it may hold a secret", place)
+            continue
         if stage is None:
             defaults.update({key: expand(value, defaults)} if equals else {})
         elif equals or key in defaults:
@@ -231,7 +234,8 @@ def _variables(rest: str, stage: Stage, gathered: Gathered, pip: RequirementsRea
         if "$" in value or not key:
             gathered.note(f"ENV {key} is left out: its value is put together where it is used", place)
             continue
-        stage.values[key] = value
+        if not is_secret(key, value):  # it would stand in what is told of a step
+            stage.values[key] = value
         if option := _INDEX_VARIABLES.get(key):
             for address in value.split():
                 pip.lines(f"{option} {address}", stage.file, first=place.line)

@@ -97,6 +97,12 @@ def test_ubuntus_names_are_debians_and_the_user_stays() -> None:
     assert load_spec("specs/demo.toml").image.user == "worker"
 
 
+@pytest.mark.parametrize("word", ["ARG", "ENV"])
+def test_a_secrets_value_stands_in_no_step(word: str) -> None:
+    text = f"FROM x\n{word} MY_TOKEN=hunter22x\nRUN make X=$MY_TOKEN && pip install six git+https://$MY_TOKEN@h/a.git\n"
+    assert "hunter22x" not in str(draft("Dockerfile", text))
+
+
 def test_what_a_condition_installs_is_told() -> None:
     found = draft(
         "Dockerfile", "FROM x\nRUN pip install six; if [ -n 1 ]; then pip install --no-build-isolation mamba_ssm; fi\n"
