@@ -264,6 +264,8 @@ _INSTALLS = re.compile(
 _SETS_INDEX = re.compile(
     r"pip[0-9.]* +config +(?:--\S+ +)*set +\w+\.(?P<option>(?:extra-)?index-url|find-links) +(?P<url>\S+)"
 )
+_LONGEST = 1_000
+"""The part of a command, in characters, in which an installation is looked for."""
 _CONDITION = re.compile(r"(?:if|then|else|elif|do|for|while|case)\b")
 
 
@@ -290,7 +292,7 @@ def _step(step: str, stage: Stage, gathered: Gathered, pip: RequirementsReader, 
         return
     installed = _INSTALLS.match(bare)
     if installed is None or re.search(r"[$`|]", bare):
-        conditional = _CONDITION.match(bare) and _INSTALLS.search(bare)
+        conditional = _CONDITION.match(bare) and _INSTALLS.search(bare[:_LONGEST])
         why = "a shell puts it together" if installed else "it installs nothing that a spec can name"
         why = "a condition decides whether it runs" if conditional else why
         gathered.note(f"RUN {excerpt(bare, is_open=bool(installed or conditional))} is left out: {why}", place)

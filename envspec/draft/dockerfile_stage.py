@@ -70,7 +70,7 @@ class Stage:
     def with_mounts(self, rest: str) -> Stage:
         """Return the stage as a RUN sees it, with what it mounts of the build context."""
         within = self.copy()
-        for mount in _BIND.findall(rest):
+        for mount in _BIND.findall(rest[:_MOST]):
             keys: dict[str, str] = {key: value for key, _, value in (part.partition("=") for part in mount.split(","))}
             source, target = keys.get("source", keys.get("src", ".")), keys.get("target", keys.get("dst", ""))
             if "from" not in keys and target:

@@ -103,11 +103,16 @@ _SELECTED: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
+_LONGEST = 1_000
+"""The length of a line, in characters, that has a selector: honest ones have a tenth."""
+
+
 def _select(text: str, platforms: Sequence[str], path: Path, gathered: Gathered) -> str:
     """Return the text with only the lines that are for all of the platforms; others become notes."""
     lines = text.split("\n")
     for number, line in enumerate(lines):
-        match = None if line.lstrip().startswith("#") else _SELECTOR.match(line)
+        is_plain = line.lstrip().startswith("#") or len(line) > _LONGEST
+        match = None if is_plain else _SELECTOR.match(line)
         if match is None:
             continue
         chosen = [platform for platform in platforms if match[3] in _SELECTED[platform]]

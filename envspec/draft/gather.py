@@ -88,7 +88,7 @@ class Gathered:
         self.platforms: dict[str, None] = {}
         self.available: dict[str, tuple[str, ...]] = {}
         self.claims: dict[VersionClaim, None] = {}
-        self.lines: dict[str, tuple[Note, ...]] = {}
+        self.lines: dict[str, dict[Note, None]] = {}
         self.notes: dict[Note, None] = {}
         self.hashes = 0
         self.description: str | None = None
@@ -109,9 +109,7 @@ class Gathered:
 
     def count_line(self, place: Place, text: str = "") -> None:
         """Remember the line that asks for a text of the spec."""
-        line = Note(text, place)
-        if line not in self.lines.get(text, ()):
-            self.lines[text] = (*self.lines.get(text, ()), line)
+        self.lines.setdefault(text, {})[Note(text, place)] = None
 
     def line_of(self, text: str) -> Place | None:
         """The first line that asks for a text of the spec."""
@@ -197,9 +195,11 @@ class Gathered:
             joined.specifier = bounds
         elif bounds:
             self.note(f"{key[0]}: the bound {bounds} is left out, since it comes from a URL", place)
-        lines = {**dict.fromkeys(self.lines.get(into[key], ())), Note(cleaned, place): None}
-        self.lines[str(joined)] = tuple(lines)
-        into[key] = str(joined)
+        before, into[key] = into[key], str(joined)
+        lines = self.lines.setdefault(into[key], {})
+        if before != into[key]:
+            lines.update(self.lines.get(before, {}))
+        lines[Note(cleaned, place)] = None
 
     def constraint(self, text: str, place: Place) -> None:
         """Take a bound that asks for nothing."""
@@ -229,7 +229,7 @@ class Gathered:
     def _clean_requirement(self, text: str, place: Place) -> str | None:
         """Return a requirement that a spec can hold: without credentials, and without the CUDA of PyTorch's builds."""
         text = self.without_credentials(" ".join(text.split()), place)
-        url_match = re.search(r"\S+://\S+", text)
+        url_match = re.search(r"(?<!\S)\S+://\S+", text)
         if url_match and url_match[0].startswith("file:"):
             self.note(f"{text!r} is left out: it's a file of one machine", place)
             return None
@@ -250,7 +250,7 @@ class Gathered:
 
     def without_credentials(self, text: str, place: Place) -> str:
         """Return a requirement or a match spec without the credentials of its URL."""
-        url_match = re.search(r"[A-Za-z][A-Za-z0-9.+-]*://\S+", text)
+        url_match = re.search(r"(?<![A-Za-z0-9.+-])[A-Za-z0-9.+-]*://\S+", text)
         if url_match is None or not has_credentials(url_match[0]):
             return text
         self.note("a URL's credentials are left out: give them by git, netrc or the keyring", place)
@@ -393,7 +393,7 @@ class Gathered:
             for text in texts:
                 self.requirement(text, other.line_of(text) or place, into)
         for text, lines in other.lines.items():
-            self.lines[text] = tuple(dict.fromkeys((*self.lines.get(text, ()), *lines)))
+            self.lines.setdefault(text, {}).update(dict.fromkeys(lines))
         for text, _ in other.overrides:
             self.override(text, place)
         for name, index in other.sources.items():
@@ -450,7 +450,7 @@ class Gathered:
             self.targets,
             self.name,
             tuple(self.claims),
-            self.lines,
+            {text: tuple(lines) for text, lines in self.lines.items()},
             self.user,
         )
 

@@ -9,15 +9,23 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from packaging.dependency_groups import resolve_dependency_groups
-from packaging.errors import ExceptionGroup
 
 from envspec.base.errors import EnvspecError, Place
 from envspec.draft import pixi_toml
 from envspec.draft.gather import Gathered, all_of, dependency, has_project, pep440
 from envspec.draft.lines import at
 from envspec.draft.requirements_txt import RequirementsReader
-from envspec.lock.formats.foreign.shape import Malformed, optional, string, strings, table, tables, text_of, toml_of
+from envspec.lock.formats.foreign.shape import (
+    Malformed,
+    optional,
+    sequence,
+    string,
+    strings,
+    table,
+    tables,
+    text_of,
+    toml_of,
+)
 from envspec.packages.python_range import specifier_of_alternatives
 from envspec.packages.requirement import canonical_name, is_requirement, parse_requirement
 
@@ -127,9 +135,31 @@ def _groups(data: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
     groups = table(data.get("dependency-groups"), "dependency-groups")
     for name in groups:
         try:
-            gathered.extra(f"group {name}", resolve_dependency_groups(groups, name))
-        except (ExceptionGroup, ValueError, LookupError, TypeError) as error:
+            gathered.extra(f"group {name}", _group(name, groups, {}))
+        except Malformed as error:
             gathered.note(f"the group {name} is left out: {error}", at(name, place))
+
+
+def _group(name: str, groups: Mapping[str, Any], known: dict[str, tuple[str, ...] | None]) -> tuple[str, ...]:
+    """List the requirements of a group, each once: two that include one another's groups double what packaging's own
+    reader lists. Raises Malformed."""
+    own = next((group for group in groups if canonical_name(group) == canonical_name(name)), None)
+    if own is None:
+        raise Malformed(f"there is no group {name}")
+    if own not in known:
+        known[own] = None
+        lines: dict[str, None] = {}
+        for entry in sequence(groups[own], name):
+            if isinstance(entry, dict):
+                included = string(entry.get("include-group"), "include-group")
+                lines.update(dict.fromkeys(_group(included, groups, known)))
+            else:
+                lines[string(entry, name)] = None
+        known[own] = tuple(lines)
+    requirements = known[own]
+    if requirements is None:
+        raise Malformed(f"it includes itself by {name}")
+    return requirements
 
 
 def _members(workspace: Mapping[str, Any], root: Path) -> dict[str, Path]:
