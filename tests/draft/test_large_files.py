@@ -1,6 +1,7 @@
 """The readers' time grows with a file's size only."""
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,6 @@ GROUPS = "".join(f'g{n}=[{{ include-group = "g{n + 1}" }}, {{ include-group = "g
 def test_it_is_read_in_seconds(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
     begun = time.process_time()
-    try:
+    with suppress(InputError):
         read_draft(tmp_path / name)
-    except InputError:
-        pass
     assert time.process_time() - begun < 5
