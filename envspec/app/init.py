@@ -36,6 +36,7 @@ from envspec.draft.targets import (
     names_torch,
     on_machines,
     torch_of_triton,
+    with_sources,
 )
 from envspec.facts.python_builds import newest_minor
 from envspec.packages.names import requirement_name
@@ -145,6 +146,7 @@ def write_spec(request: InitRequest, ask: Callable[[tuple[str, ...], str | None]
         return parse(render(candidate, heading, made))
 
     chosen = _choose(draft, machines, pythons, spec_of, offline=request.offline)
+    draft = with_sources(draft, chosen.targets)
     draft = replace(draft, notes=(*draft.notes, *settled.notes, *chosen.notes, *_of_build(chosen.python, draft)))
     says = {
         key: f"{source.file} says so"

@@ -51,21 +51,23 @@ class Agreement(Struct, frozen=True):
 @lru_cache(maxsize=256)
 def settle(claims: tuple[VersionClaim, ...], platform: str = "linux-64") -> Agreement:
     """Find what the bounds that hold on a platform allow together; the first that says it leads."""
-    holding = [claim for claim in claims if _holds(claim, platform)]
+    holding = [claim for claim in claims if may_hold(claim.marker, platform)]
     python, requires, notes = _python(holding)
     cuda, cuda_bounds, left = _cuda(holding)
     return Agreement(python, requires, cuda, cuda_bounds, (*notes, *left))
 
 
-def _holds(claim: VersionClaim, platform: str) -> bool:
-    """Return whether the marker of a bound may hold on a platform; one that can't be read does."""
-    if not claim.marker:
+def may_hold(marker: str, platform: str) -> bool:
+    """Return whether a marker holds on a platform with any Python; one that can't be read does."""
+    if not marker:
         return True
     system, machine = _MACHINES[platform]
     environment = {"sys_platform": system, "platform_machine": machine, "platform_system": _SYSTEMS[system]}
     environment |= {"os_name": "nt" if system == "win32" else "posix", "implementation_name": "cpython"}
     try:
-        return Marker(claim.marker).evaluate(environment)
+        parsed = Marker(marker)
+        pythons = ({"python_version": minor, "python_full_version": f"{minor}.9"} for minor in PYTHONS)
+        return any(parsed.evaluate({**environment, **python}) for python in pythons)
     except (InvalidMarker, ValueError):
         return True
 

@@ -96,6 +96,7 @@ class Gathered:
         self.exclude_newer: str | None = None
         self.project: tuple[str, tuple[str, ...]] | None = None
         self.user: str | None = None
+        self.sources_by_marker: dict[tuple[str, str, str], None] = {}
         self.members: Mapping[str, Path] = {}
         self.folders: dict[str, tuple[str, ...]] = {}
         self.targets: tuple[NewTarget, ...] = ()
@@ -398,6 +399,8 @@ class Gathered:
             self.override(text, place)
         for name, index in other.sources.items():
             self.sources.setdefault(name, names.get(index, index))
+        for name, index, marker in other.sources_by_marker:
+            self.sources_by_marker[name, names.get(index, index), marker] = None
         for key, value in other.variables.items():
             if self.variables.setdefault(key, value) != value:
                 self.note(f"{key}={value} is left out: another file has {key}={self.variables[key]}", place)
@@ -452,6 +455,7 @@ class Gathered:
             tuple(self.claims),
             {text: tuple(lines) for text, lines in self.lines.items()},
             self.user,
+            tuple(self.sources_by_marker),
         )
 
 

@@ -73,6 +73,7 @@ class Draft(Struct, frozen=True):
     project       the folder of a pyproject.toml whose dependencies are the spec's, and its extras
     available     extras and groups of the project that a spec may take, with what they ask for
     name          of the project that the file is of
+    sources_by_marker  the same for the environments of a marker: package, index and marker
     lines         the files' lines behind each requirement and match spec, by its text; what else was taken has none
     """
 
@@ -99,6 +100,7 @@ class Draft(Struct, frozen=True):
     claims: tuple[VersionClaim, ...] = ()
     lines: Mapping[str, tuple[Note, ...]] = field(default_factory=dict)
     user: str | None = None
+    sources_by_marker: tuple[tuple[str, str, str], ...] = ()
 
     def line_of(self, text: str) -> Place | None:
         """The first line that asks for a requirement or a match spec."""

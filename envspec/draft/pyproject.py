@@ -311,13 +311,13 @@ def _uv_source(name: str, source: Any, places: _UvPlaces, gathered: Gathered, pl
         known = _uv_index(places.indexes[index], gathered, place, part, marker or "")
         if not known or (known == "pypi" and name.lower() in _PYTORCH):
             continue
-        if part or name in gathered.sources:
+        if part or (name in gathered.sources and not marker):
             why = f"it holds for the {part} alone" if part else "it has another one"
-            gathered.note(f"{name}: its index {index} is left out: {why}", place)
+            gathered.note(f"{name}: its index {index} is left out: {why}", at(name, place))
+        elif marker:
+            gathered.sources_by_marker[name, known, marker] = None
         else:
             gathered.sources[name] = known
-            if marker:
-                gathered.note(f"{name}: the marker of its index is left out: {marker}", place)
 
 
 def _uv_address(name: str, source: Mapping[str, Any], gathered: Gathered, place: Place) -> None:

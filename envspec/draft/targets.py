@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from envspec.base.errors import Infeasible, together
 from envspec.base.finding import Finding
-from envspec.draft.claims import Agreement, candidates, settle
+from envspec.draft.claims import Agreement, candidates, may_hold, settle
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.facts import conda_builds, gpus as gpu_facts, released, torch_builds
 from envspec.packages.names import conda_name, requirement_name
@@ -134,6 +134,20 @@ def _unchosen(draft: Draft, targets: Sequence[NewTarget], machines: Machines) ->
     if targets[0].cuda and any(bound.text == "cpu" for bound in draft.claims):
         notes.append(Note("CPU builds: add a target without cuda for these"))
     return tuple(notes)
+
+
+def with_sources(draft: Draft, targets: Sequence[NewTarget]) -> Draft:
+    """Return a draft with the sources whose markers hold on a target. A spec's are those of all its targets, which is
+    told where a marker holds on some: no package of an index of one's own may come from PyPI."""
+    sources, notes = dict(draft.sources), list[Note]()
+    for name, index, marker in draft.sources_by_marker:
+        holding = [target.name for target in targets if may_hold(marker, target.platform)]
+        if holding:
+            sources.setdefault(name, index)
+        if holding and len(holding) < len(targets):
+            text = f"{name} comes from {index} on all targets, not on {', '.join(holding)} alone ({marker})"
+            notes.append(Note(f"{text}: a spec's sources hold for all"))
+    return replace(draft, sources=sources, notes=(*draft.notes, *notes))
 
 
 def _distance(attempt: _Attempt) -> tuple[int, int, bool, bool]:

@@ -8,8 +8,8 @@ from support.drafts import draft, notes, settled
 
 from envspec.base.errors import InputError
 from envspec.draft.gather import pep440
-from envspec.draft.model import Draft
-from envspec.draft.targets import with_cuda
+from envspec.draft.model import Draft, NewTarget
+from envspec.draft.targets import with_cuda, with_sources
 
 FILES = Path(__file__).parent / "files"
 
@@ -197,7 +197,9 @@ def test_a_source_keeps_marker_and_extras() -> None:
     found = uv_project("""acme = { git = "https://example.org/acme" }""", asked='''"acme; os_name == 'posix'"''')
     assert found.pip == (f"""acme @ {at} ; os_name == "posix\"""",) and found.own == ()
     found = uv_project("""acme = { index = "own", marker = "sys_platform == 'linux'" }""")
-    assert found.sources == {"acme": "own"} and "acme: the marker" in notes(found)
+    assert found.sources_by_marker == (("acme", "own", "sys_platform == 'linux'"),)
+    assert with_sources(found, [NewTarget("cpu", "linux-64")]).sources == {"acme": "own"}
+    assert with_sources(found, [NewTarget("cpu", "win-64")]).sources == {}
 
 
 def test_a_source_alone_asks_for_nothing() -> None:

@@ -112,3 +112,23 @@ def test_a_pixi_toml_with_dependencies_by_platform_alone() -> None:
 def test_cogs_python_is_the_text_that_stands_there() -> None:
     text = begin({"cog.yaml": "build:\n  python_version: 3.10\n  python_packages: [six]\n  run:\n    - make it\n"})
     assert 'python = "3.10"' in text and "cog.yaml:4: build.run is left out: make it; a spec runs no commands" in text
+
+
+@pytest.mark.parametrize(
+    ("machine", "words", "sources"),
+    [
+        ("x86_64", (), {"acme": "own"}),
+        ("aarch64", (), {}),
+        ("aarch64", ("--platform", "linux-aarch64"), {"acme": "own"}),
+        ("aarch64", ("--platform", "linux-64", "--platform", "linux-aarch64"), {"acme": "own"}),
+    ],
+)
+def test_an_index_by_marker_is_the_source_where_it_holds(
+    machine: str, words: tuple[str, ...], sources: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = PROJECT.format('"acme"') + "[tool.uv.sources]\nacme = { index = 'own', marker = "
+    text += f"\"platform_machine == '{machine}' and python_version > '3.9'\" }}\n"
+    text += '[[tool.uv.index]]\nname = "own"\nurl = "https://pkgs.example.org/simple"\nexplicit = true\n'
+    begin({"pyproject.toml": text}, *words)
+    assert load_spec("specs/demo.toml").pip.sources == sources
+    assert ("comes from own on all targets" in capsys.readouterr().err) == (len(words) == 4)
