@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from envspec.base.errors import EnvspecError, Place
 from envspec.draft import pixi_toml
+from envspec.draft.environment_yml import match_spec
 from envspec.draft.gather import Gathered, all_of, dependency, has_project, pep440
 from envspec.draft.lines import at
 from envspec.draft.requirements_txt import RequirementsReader
@@ -72,7 +73,7 @@ def read(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: Requireme
     gathered.members = gathered.members or members
     if "project" in data:
         _project(data, path, gathered, pip)
-    elif not {"poetry", "pixi"} & tool.keys():
+    elif not {"poetry", "pixi", "conda-lock"} & tool.keys():
         if not (members or "dependency-groups" in data):
             raise Malformed("it has neither [project] nor the tables of Poetry or pixi")
         # a root that is no project itself: `uv sync --all-packages` installs its members
@@ -86,12 +87,35 @@ def read(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: Requireme
     for source in tables(table(tool.get("pdm"), "tool.pdm").get("source"), "tool.pdm.source"):
         index_name = optional(source.get("name"), "name")
         gathered.index(string(source.get("url"), "url"), place, index_name, first=index_name == "pypi")
+    if "conda-lock" in tool:
+        _conda_lock(table(tool["conda-lock"], "tool.conda-lock"), gathered, place)
     for name, keys in _OTHERS.items():
         for key in keys:
             if key in table(tool.get(name), f"tool.{name}"):
                 gathered.note(f"tool.{name}.{key} is left out: envspec doesn't read it", place)
     if "pixi" in tool:
         pixi_toml.read("", table(tool["pixi"], "tool.pixi"), path, gathered)
+
+
+def _conda_lock(conda_lock: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
+    """Take what conda-lock's own table asks for. Its versions are Poetry's, where they are bare conda's."""
+    pixi_toml.channels(conda_lock, gathered, place)
+    gathered.platforms.update(
+        dict.fromkeys(platform.subdir for platform in pixi_toml.platforms(conda_lock, gathered, place))
+    )
+    for url in strings(conda_lock.get("pip-repositories"), "pip-repositories"):
+        gathered.index(url, place)
+    for name, value in table(conda_lock.get("dependencies"), "tool.conda-lock.dependencies").items():
+        asked = value if isinstance(value, dict) else {"version": value}
+        if asked.get("source") == "pypi" or {"git", "url", "path"} & asked.keys():
+            if requirement := dependency(name, {**asked, "source": None}, gathered, at(name, place)):
+                gathered.requirement(requirement, at(name, place))
+            continue
+        version, channel = (optional(asked.get(key), key) for key in ("version", "channel"))
+        bound = version if not version or version[:1].isdigit() else pep440(version)
+        match_spec(f"{f'{channel}::' if channel else ''}{name} {bound or '*'}", gathered, at(name, place))
+    for key in conda_lock.keys() - {"channels", "platforms", "dependencies", "pip-repositories"}:
+        gathered.note(f"tool.conda-lock.{key} is left out: a spec has no such key", at(key, place))
 
 
 def _project(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: RequirementsReader) -> None:

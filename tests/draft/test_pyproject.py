@@ -102,3 +102,14 @@ def test_a_workspace_leads_nowhere_else(here: Path) -> None:
     )
     os.chdir("own")
     assert draft("pyproject.toml", Path("pyproject.toml").read_text()).pip == ()
+
+
+def test_conda_locks_own_table() -> None:
+    text = PROJECT.format("own") + 'dependencies = ["six"]\n[tool.conda-lock]\nchannels = ["conda-forge"]\n'
+    text += 'platforms = ["linux-64", "osx-arm64"]\nallow-pypi-requests = true\n[tool.conda-lock.dependencies]\n'
+    text += 'ffmpeg = "^6.1"\nnumpy = "1.26.*"\nidna = { source = "pypi", version = ">=3" }\ncuda-version = "12.6.*"\n'
+    text += 'openmpi = { version = ">=4", channel = "bioconda" }\n'
+    found = draft("pyproject.toml", text)
+    assert found.conda == ("ffmpeg >=6.1,<7", "numpy 1.26.*", "bioconda::openmpi >=4")
+    assert (found.pip, found.platforms, settled(found).cuda) == (("idna>=3",), ("linux-64", "osx-arm64"), ("12.6",))
+    assert "tool.conda-lock.allow-pypi-requests is left out" in notes(found)
