@@ -13,6 +13,7 @@ from pathlib import Path
 
 from envspec.base.errors import Place
 from envspec.base.redact import is_secret, redact, redact_command
+from envspec.base.texts import few
 from envspec.draft.dockerfile_stage import Stage, expand
 from envspec.draft.environment_yml import match_spec
 from envspec.draft.gather import Gathered
@@ -25,7 +26,8 @@ _BASE = re.compile(r"(?:--platform=\S+ +)?(\S+)(?: +as +(\S+))?")
 _ELSEWHERE = ("COPY", "ADD", "CMD", "ENTRYPOINT", "EXPOSE", "LABEL", "VOLUME", "HEALTHCHECK", "SHELL")
 """What recipes have ways of their own for."""
 _TIDY = re.compile(
-    r"(?:(?:apt|apt-get|conda|mamba) +(?:-\S+ +)*(?:update|clean|autoremove|upgrade)|rm|pip[0-9.]* +cache)\b"
+    r"(?:(?:apt|apt-get|conda|mamba) +(?:-\S+ +)*(?:update|clean|autoremove|upgrade)|rm"
+    r"|(?:python[0-9.]* +-m +)?pip[0-9.]* +(?:cache|uninstall)|uv +venv)\b"
 )
 """Steps that only keep an image small or fresh."""
 _OPEN = re.compile(
@@ -70,7 +72,10 @@ _WITH_VALUE_OF_CONDA = (
     *("--root-prefix", "--rc-file", "--repodata-ttl", "--cacert-path", "--download-threads", "--extract-threads"),
     "--experimental",
 )
-_SILENT = ("--no-cache-dir", "--no-cache", "-U", "--upgrade", "-q", "--quiet", "--system", "-y", "--yes", "--user")
+_SILENT = (
+    *("-v", "--verbose", "--disable-pip-version-check"),
+    *("--no-cache-dir", "--no-cache", "-U", "--upgrade", "-q", "--quiet", "--system", "-y", "--yes", "--user"),
+)
 _SILENT_OF_APT = ("-y", "--yes", "-q", "-qq", "--no-install-recommends", "--fix-missing", "--assume-yes")
 _OUR_OWN = ("pip", "setuptools", "wheel", "uv")
 
@@ -104,8 +109,10 @@ def read(text: str, path: Path, gathered: Gathered, pip: RequirementsReader) -> 
             _user(expand(rest, stage.values), gathered, place)
         elif word == "RUN":
             within = stage.with_mounts(expand(rest, stage.values))
-            for step in _steps(expand(rest, stage.values)):
-                _step(step, within, gathered, pip, place)
+            steps = (_step(step, within, gathered, pip, place) for step in _steps(expand(rest, stage.values)))
+            if unread := list(dict.fromkeys(filter(None, steps))):
+                does = "is left out: it installs" if len(unread) == 1 else "are left out: they install"
+                gathered.note(f"RUN {few(unread, 4)} {does} nothing that a spec can name", place)
         elif word in _ELSEWHERE:
             if word in ("COPY", "ADD"):
                 stage.add_files(expand(rest, stage.values))
@@ -114,7 +121,8 @@ def read(text: str, path: Path, gathered: Gathered, pip: RequirementsReader) -> 
         else:
             gathered.note(f"{word} is left out", place)
     if left:
-        gathered.note(f"{', '.join(left)} are left out: the recipes have their own", next(iter(left.values())))
+        are = "is" if len(left) == 1 else "are"
+        gathered.note(f"{', '.join(left)} {are} left out: the recipes have their own", next(iter(left.values())))
 
 
 def _arguments(rest: str, stage: Stage | None, defaults: dict[str, str], gathered: Gathered, place: Place) -> None:
@@ -158,7 +166,9 @@ def read_commands(text: str, path: Path, gathered: Gathered, pip: RequirementsRe
     for number, line in lines:
         for step in _STEP.findall(_with_continuation(line.strip(), lines)):
             if match := _COMMAND.fullmatch(re.sub(r"\s#.*", "", step.strip())):
-                _step(match[1], Stage(path, pip.below, {}, {}), gathered, pip, Place(str(path), number))
+                place = Place(str(path), number)
+                if shown := _step(match[1], Stage(path, pip.below, {}, {}), gathered, pip, place):
+                    gathered.note(f"{shown} is left out: it installs nothing that a spec can name", place)
 
 
 def _instructions(text: str) -> Iterator[tuple[int, str, str]]:
@@ -276,27 +286,29 @@ def excerpt(command: str, *, is_open: bool = False) -> str:
     return f"{redact(command.partition(' ')[0])[:40]} …"
 
 
-def _step(step: str, stage: Stage, gathered: Gathered, pip: RequirementsReader, place: Place) -> None:
+def _step(step: str, stage: Stage, gathered: Gathered, pip: RequirementsReader, place: Place) -> str | None:
+    """Take what a command installs. Return how one that installs nothing is shown."""
     words = _words(_WITHIN.sub("", step))
     while words and (words[0] in ("sudo", "-E") or re.fullmatch(r"\w+=\S*", words[0])):
         words = words[1:]
     bare = " ".join(words)
     gathered.count_line(place)
-    if not bare or bare.startswith("set -") or _TIDY.match(bare) or bare in ("fi", "done"):
-        return
+    if not bare or bare.startswith("set -") or _TIDY.match(bare) or bare in ("fi", "done", "{", "}"):
+        return None
     if moved := re.fullmatch(r"cd +(\S+)", bare):
         stage.move_to(moved[1])
-        return
+        return None
     if index := _SETS_INDEX.fullmatch(bare):
         pip.lines(f"--{index['option']} {index['url']}", stage.file, first=place.line)
-        return
+        return None
     installed = _INSTALLS.match(bare)
     if installed is None or re.search(r"[$`|]", bare):
         conditional = _CONDITION.match(bare) and _INSTALLS.search(bare[:_LONGEST])
-        why = "a shell puts it together" if installed else "it installs nothing that a spec can name"
-        why = "a condition decides whether it runs" if conditional else why
-        gathered.note(f"RUN {excerpt(bare, is_open=bool(installed or conditional))} is left out: {why}", place)
-        return
+        if not (installed or conditional):
+            return excerpt(bare)
+        why = "a condition decides whether it runs" if conditional else "a shell puts it together"
+        gathered.note(f"RUN {excerpt(bare, is_open=True)} is left out: {why}", place)
+        return None
     rest = words[len(installed[0].split()) :]
     if installed["pip"]:
         _pip(rest, stage, gathered, pip, place)
@@ -306,6 +318,7 @@ def _step(step: str, stage: Stage, gathered: Gathered, pip: RequirementsReader, 
         _project(rest, stage, gathered, pip, place)
     else:
         _conda(rest, gathered, place)
+    return None
 
 
 _ON_DEBIAN = {"libgl1-mesa-glx": "libgl1", "libegl1-mesa": "libegl1", "libgles2-mesa": "libgles2"}
