@@ -106,12 +106,12 @@ def _conda_lock(conda_lock: Mapping[str, Any], gathered: Gathered, place: Place)
     for url in strings(conda_lock.get("pip-repositories"), "pip-repositories"):
         gathered.index(url, place)
     for name, value in table(conda_lock.get("dependencies"), "tool.conda-lock.dependencies").items():
-        asked = value if isinstance(value, dict) else {"version": value}
-        if asked.get("source") == "pypi" or {"git", "url", "path"} & asked.keys():
-            if requirement := dependency(name, {**asked, "source": None}, gathered, at(name, place)):
+        entry = value if isinstance(value, dict) else {"version": value}
+        if entry.get("source") == "pypi" or {"git", "url", "path"} & entry.keys():
+            if requirement := dependency(name, {**entry, "source": None}, gathered, at(name, place)):
                 gathered.requirement(requirement, at(name, place))
             continue
-        version, channel = (optional(asked.get(key), key) for key in ("version", "channel"))
+        version, channel = (optional(entry.get(key), key) for key in ("version", "channel"))
         bound = version if not version or version[:1].isdigit() else pep440(version)
         match_spec(f"{f'{channel}::' if channel else ''}{name} {bound or '*'}", gathered, at(name, place))
     for key in conda_lock.keys() - {"channels", "platforms", "dependencies", "pip-repositories"}:
@@ -234,7 +234,7 @@ def _own(
     requirements: Sequence[str], project: str, extras: dict[str, tuple[str, ...]], gathered: Gathered, place: Place
 ) -> None:
     """Take what the project asks for. Where it names itself, what these extras of its own ask for is meant: no index
-    is asked for the project."""
+    is entry for the project."""
     for line in requirements:
         parsed = parse_requirement(line) if is_requirement(line) else None
         if parsed is None or canonical_name(parsed.name) != project:
