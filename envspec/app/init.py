@@ -32,8 +32,8 @@ from envspec.draft.targets import (
     ChosenMachines,
     Machines,
     SpecOfDraft,
+    bounds_torch,
     choose,
-    names_torch,
     on_machines,
     torch_of_triton,
     with_sources,
@@ -179,7 +179,7 @@ def _choose(
         machines.cuda
         or settled.cuda
         or draft.targets
-        or names_torch(draft)
+        or bounds_torch(draft)
         or torch_of_triton(draft)
         or not (draft.pip or draft.own)
     )

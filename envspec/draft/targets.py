@@ -91,7 +91,9 @@ def choose(
         cudas = named or candidates(settled.cuda_bounds, platforms[0], by_conda=_is_by_conda(draft))
         options = [_on(platforms, cuda, machines, draft) for cuda in cudas]
     torch = torch or torch_of_triton(draft)
-    judging = replace(draft, pip=(*draft.pip, torch[0])) if torch else draft
+    is_named = any(requirement_name(text) == "torch" for text in (*draft.pip, *draft.own) if is_requirement(text))
+    part = "constraints" if is_named else "pip"
+    judging = replace(draft, **{part: (*getattr(draft, part), torch[0])}) if torch else draft
     specs = [(targets, spec_of(judging, targets)) for targets in options]
     refused: list[_Attempt] = []
     for python in pythons:
@@ -175,11 +177,20 @@ def _wants_cuda(draft: Draft, settled: Agreement) -> bool:
     return bool(settled.cuda_bounds) or any(conda_name(text) == "pytorch-gpu" for text in draft.conda)
 
 
-def names_torch(draft: Draft) -> bool:
-    """Return whether the files ask for torch, or a package that is made for one release of it."""
-    texts = (*draft.pip, *draft.own, *draft.conda, *(text for target in draft.targets for text in target.pip))
-    names = {requirement_name(text.rpartition("::")[2]) for text in texts}
-    return bool(names & {"torch", "torchvision", "torchaudio", "pytorch", "pytorch-gpu"})
+def bounds_torch(draft: Draft) -> bool:
+    """Return whether the files bound torch, or a package that is made for one release of it. Beside a pinned package a
+    bare name bounds nothing: vllm 0.6.3 has its own torch."""
+    targets = (text for target in draft.targets for text in target.pip)
+    by_pip = [text for text in (*draft.pip, *draft.own, *targets) if is_requirement(text)]
+    names = {requirement_name(text) for text in by_pip}
+    if _is_by_conda(draft) or not names & _FAMILY:
+        return _is_by_conda(draft)
+    bounds = [text for text in (*by_pip, *draft.constraints) if requirement_name(text) in _FAMILY & names]
+    pins = [text for text in by_pip if "==" in text.partition(";")[0] and requirement_name(text) not in _FAMILY]
+    return not pins or any(text.partition(";")[0].strip().lower() not in _FAMILY for text in bounds)
+
+
+_FAMILY = frozenset(("torch", "torchvision", "torchaudio"))
 
 
 def torch_of_triton(draft: Draft) -> tuple[str, str] | None:
@@ -190,7 +201,7 @@ def torch_of_triton(draft: Draft) -> tuple[str, str] | None:
     }
     pin = texts_by_name.get("triton", "").partition(";")[0].partition("==")[2].strip()
     made_for = [release.version for release in torch_builds.releases() if release.triton == pin]
-    if not made_for or names_torch(draft):
+    if not made_for or texts_by_name.keys() & {*_FAMILY, "pytorch", "pytorch-gpu"}:
         return None
     span = made_for[0] if len(made_for) == 1 else f"{made_for[0]} to {made_for[-1]}"
     return f"torch>={made_for[0]},<={made_for[-1]}", f"triton {pin} is made for torch {span}"

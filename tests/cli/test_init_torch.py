@@ -28,6 +28,11 @@ def test_the_answer_names_the_torch(led: Machine) -> None:
     assert load_spec(str(led.folder / "specs/demo.toml")).targets[0].cuda == "12.1"
 
 
+def test_a_bare_name_beside_a_pinned_package_bounds_nothing(led: Machine) -> None:
+    (led.folder / "requirements.txt").write_text("torch\nled==1\n")
+    assert 'cuda = "12.1"  # the requirements lead to torch 2.4.0' in written(led)
+
+
 def test_without_an_answer_the_facts_choose_and_say_so(led: Machine, index: Index) -> None:
     unknown = "by the facts alone, as it isn't known which torch the requirements lead to: "
     assert f"{unknown}--offline" in written(led, "--offline") and not index.paths("led")
@@ -37,5 +42,5 @@ def test_without_an_answer_the_facts_choose_and_say_so(led: Machine, index: Inde
 
 
 def test_a_file_that_names_torch_asks_no_index(led: Machine, index: Index) -> None:
-    (led.folder / "requirements.txt").write_text("led\ntorch==2.4.*\n")
+    (led.folder / "requirements.txt").write_text("led==1\ntorch==2.4.*\n")
     assert 'cuda = "12.1"  # torch 2.4.1 has its build on PyPI for it' in written(led) and not index.paths("")
