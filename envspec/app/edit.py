@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 
 from msgspec import Struct
+from msgspec.structs import replace
 from packaging.requirements import InvalidRequirement
 
 from envspec.app import inputs
 from envspec.app.find_specs import spec_file
+from envspec.app.gpu_names import known_gpus
+from envspec.app.init import refuse_odd
 from envspec.app.lock.make import Locked, exclusive, make_lock
 from envspec.app.lock.read import LockRequest
 from envspec.base.errors import EnvspecError, InputError, SpecError
 from envspec.base.finding import note
 from envspec.base.texts import printable
+from envspec.draft.model import Draft, NewTarget
+from envspec.draft.render import render_target
+from envspec.draft.targets import CPU, Machines, choose
 from envspec.packages.requirement import parse_requirement
 from envspec.spec import edit
 from envspec.spec.edit import Edit, EditOfText, read_text, write_text
@@ -30,17 +37,78 @@ class Edited(Struct, frozen=True):
     locked: Locked | None
 
 
-def add(
-    path: str, packages: Sequence[str], request: LockRequest, *, conda: bool, target: str | None, no_lock: bool
-) -> Edited:
-    """Add packages to the spec that `path` means, for all targets or for one, and lock it, unless `no_lock`.
+class Additions(Struct, frozen=True):
+    """The additions to a spec: requirements, or match specs with `conda`, for all targets or for `target`, which is a
+    new one where anything is said of its machines."""
+
+    packages: Sequence[str]
+    conda: bool
+    target: str | None
+    gpus: tuple[str, ...] = ()
+    cuda: str | None = None
+    driver: str | None = None
+    glibc: str | None = None
+    platform: str | None = None
+
+    @property
+    def machines(self) -> Machines | None:
+        """The machines of a new target; None where there is none."""
+        platforms = (self.platform,) if self.platform else ()
+        machines = Machines(platforms, self.cuda, self.gpus, self.driver, self.glibc)
+        return None if machines == Machines() else machines
+
+
+def add(path: str, additions: Additions, request: LockRequest, *, no_lock: bool) -> Edited:
+    """Add packages or a target to the spec that `path` means, and lock it, unless `no_lock`.
 
     Raises EnvspecError, also for an edit that makes the spec a wrong one. Whatever ends the locking, the spec is then
     as it was before.
     """
-    requirements = [_check_requirement(package, conda=conda) for package in packages]
-    edited = partial(edit.add, requirements=requirements, kind="conda" if conda else "pip", target=target)
-    return _edit_and_lock(path, edited, request, no_lock=no_lock)
+    requirements = [_check_requirement(package, conda=additions.conda) for package in additions.packages]
+    kind = "conda" if additions.conda else "pip"
+
+    def apply(text: str) -> tuple[str, list[Edit]]:
+        made: list[Edit] = []
+        if additions.machines is not None and additions.target is not None:
+            text, made = _add_target(text, spec_file(path) if path else path, additions.target, additions.machines)
+        text, edits = edit.add(text, requirements, kind=kind, target=additions.target) if requirements else (text, [])
+        return text, [*made, *edits]
+
+    return _edit_and_lock(path, apply, request, no_lock=no_lock)
+
+
+def _add_target(text: str, path: str, name: str, machines: Machines) -> tuple[str, list[Edit]]:
+    """Add a target for machines, with the CUDA that `init` would choose for what the spec asks for. Raises InputError
+    for a name that is taken, Infeasible."""
+    cuda = None if machines.cuda == "cpu" else machines.cuda
+    refuse_odd(None, machines.platforms, cuda, machines.driver, machines.glibc)
+    known_gpus(machines.gpus)
+    before = inputs.read_edit(path, _with_target(text, replace(CPU, name=_PROBE)))
+    if any(target.name == name for target in before.targets):
+        raise InputError(f"the spec has a target {printable(name)}", hint="choose another name, or edit the spec")
+
+    def spec_of(draft: Draft, targets: tuple[NewTarget, ...]) -> Spec:
+        spec = inputs.read_edit(path, _with_target(text, replace(targets[0], name=name)))
+        return replace(spec, targets=tuple(target for target in spec.targets if target.name == name))
+
+    conda = tuple(dependency.text for dependency in before.conda.dependencies)
+    pip = tuple(dependency.text for dependency in before.pip.dependencies)
+    draft = Draft(pip=pip, conda=conda, exclude_newer=before.exclude_newer)
+    chosen = choose(draft, machines, [before.python], spec_of).targets[0]
+    return _with_target(text, replace(chosen, name=name)), [Edit("targets", None, name)]
+
+
+_PROBE = "a-target-that-no-spec-has"
+_TABLE = re.compile(r"^\[", re.MULTILINE)
+
+
+def _with_target(text: str, target: NewTarget) -> str:
+    """Return a spec's text with one more target, after its last."""
+    table = "\n".join(render_target(target))
+    last = max((match.end() for match in re.finditer(r"^\[targets\.", text, re.MULTILINE)), default=len(text))
+    following = _TABLE.search(text, last)
+    head, rest = (text[: following.start()], text[following.start() :]) if following else (text, "")
+    return f"{head.rstrip()}\n\n{table}" + (f"\n{rest}" if rest else "")
 
 
 def remove(

@@ -21,12 +21,23 @@ from envspec.base.errors import EnvspecError, InputError, Place, SpecError, toge
 from envspec.base.reader.document import key_path
 from envspec.base.reader.structure import violations
 from envspec.base.texts import few, plural, printable
+from envspec.draft.claims import settle
 from envspec.draft.imports import declarations, find_declaration, is_brought, read_imports
 from envspec.draft.join import PART, Contradiction, Declaration, contradictions, join, without
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.draft.render import Heading, make_parseable, render
-from envspec.draft.repository import read_draft, read_repository
-from envspec.draft.targets import CPU, Machines, choose, on_machines
+from envspec.draft.repository import files_beside, read_draft, read_repository
+from envspec.draft.targets import (
+    CPU,
+    ChosenMachines,
+    Machines,
+    SpecOfDraft,
+    bounds_torch,
+    choose,
+    on_machines,
+    torch_of_triton,
+    with_sources,
+)
 from envspec.facts.python_builds import newest_minor
 from envspec.packages.names import requirement_name
 from envspec.packages.other_formats import PINS, format_of
@@ -38,6 +49,7 @@ from envspec.review.git.program import git_output
 from envspec.spec.advice import slug
 from envspec.spec.edit import write_text
 from envspec.spec.forms import ENV_NAME, PYTHONS
+from envspec.spec.model import Spec
 from envspec.spec.schema import FORMAT, rendered_json_schema
 
 SCHEMA = "spec.schema.json"
@@ -75,16 +87,21 @@ class InitRequest(Struct, frozen=True):
     platforms: tuple[str, ...]
     output: Path | None
     force: bool
+    offline: bool
+    dry_run: bool
 
 
 class NewSpec(Struct, frozen=True):
-    """A spec that was written, and the files that it began with, those among them that were only offered."""
+    """A spec that was written, or shown, and the files that it began with, those among them that were only offered.
+    `unread` has the current folder's files that a blank spec doesn't begin with."""
 
     path: str
     name: str
     draft: Draft
     targets: tuple[NewTarget, ...]
     sources: tuple[Declaration, ...]
+    text: str = ""
+    unread: tuple[str, ...] = ()
 
     @property
     def lock(self) -> str:
@@ -104,13 +121,14 @@ def write_spec(request: InitRequest, ask: Callable[[tuple[str, ...], str | None]
     """Write a spec, and warn of what it can't hold. `ask` lets the user name GPUs and driver where nothing does, and
     is given what this machine has. Raises InputError, SpecError."""
     name = request.name if "/" in request.name else request.name.removesuffix(".toml")
-    path = _path(name, request.output, request.force)
+    path = _path(name, request.output, request.force or request.dry_run)
     gpus, driver, cuda = tuple(dict.fromkeys(request.gpus)), request.driver, request.cuda
     known_gpus(gpus)
     refuse_odd(request.python, request.platforms, None if cuda == "cpu" else cuda, driver, request.glibc)
     sources = _sources(request)
     draft = _draft(sources, request)
-    if ask and not (gpus or cuda or driver or draft.cuda or draft.cuda_bounds or draft.targets):
+    settled = settle(draft.claims)
+    if ask and not (gpus or cuda or driver or settled.cuda or settled.cuda_bounds or draft.targets):
         here = hardware_of(gather_hardware())
         gpus, driver = ask(here.gpus, here.driver)
     machines = Machines(tuple(dict.fromkeys(request.platforms)), cuda, gpus, driver, request.glibc)
@@ -123,24 +141,53 @@ def write_spec(request: InitRequest, ask: Callable[[tuple[str, ...], str | None]
     heading = Heading(path, name, pythons[0], began or None, f"./{SCHEMA}")
     # what of the file no spec can hold is told apart from what is wrong with the command line
     draft = make_parseable(lambda candidate: render(candidate, heading, candidate.targets or (CPU,)), draft, parse)
-    chosen = choose(draft, machines, pythons, lambda candidate, made: parse(render(candidate, heading, made)))
-    draft = replace(draft, notes=(*draft.notes, *chosen.notes, *_of_build(chosen.python, draft)))
+
+    def spec_of(candidate: Draft, made: tuple[NewTarget, ...]) -> Spec:
+        return parse(render(candidate, heading, made))
+
+    chosen = _choose(draft, machines, pythons, spec_of, offline=request.offline)
+    draft = with_sources(draft, chosen.targets)
+    draft = replace(draft, notes=(*draft.notes, *settled.notes, *chosen.notes, *_of_build(chosen.python, draft)))
     says = {
         key: f"{source.file} says so"
         for source in reversed(sources)
         for key in ("python", "cuda")
-        if source.aside is None and getattr(source.draft, key)
+        if source.aside is None and getattr(settle(source.draft.claims), key)
     }
     text = render(draft, replace(heading, python=chosen.python, why={**says, **chosen.why}), chosen.targets)
     parse(text)
-    write_text(path, text)
     schema = Path(path).with_name(SCHEMA)
-    if not os.path.lexists(schema):
+    if not request.dry_run:
+        write_text(path, text)
+    if not (request.dry_run or os.path.lexists(schema)):
         write_text(str(schema), rendered_json_schema())
         say(f"note: editors complete and check the spec by {printable(str(schema))}")
     for note in draft.notes:
         warn(printable(str(note)))
-    return NewSpec(path, name, draft, chosen.targets, sources)
+    unread = () if request.begun or request.prefix else files_beside(Path())
+    return NewSpec(path, name, draft, chosen.targets, sources, text, unread)
+
+
+def _choose(
+    draft: Draft, machines: Machines, pythons: Sequence[str], spec_of: SpecOfDraft, *, offline: bool
+) -> ChosenMachines:
+    """Choose targets and Python by the facts, where a CUDA is to be chosen and no file names a torch, by the torch that
+    the requirements lead to. Raises Infeasible."""
+    settled = settle(draft.claims)
+    wants_cuda = machines.gpus or machines.driver or settled.cuda_bounds
+    stated = (
+        machines.cuda
+        or settled.cuda
+        or draft.targets
+        or bounds_torch(draft)
+        or torch_of_triton(draft)
+        or not (draft.pip or draft.own)
+    )
+    if stated or not wants_cuda:
+        return choose(draft, machines, pythons, spec_of)
+    from envspec.app.torch_solve import choose_by_answers
+
+    return choose_by_answers(draft, machines, pythons, spec_of, offline=offline)
 
 
 def _sources(request: InitRequest) -> tuple[Declaration, ...]:
@@ -271,13 +318,11 @@ def _files_that_count(sources: Sequence[Declaration], request: InitRequest) -> t
             left.setdefault((contradiction.option, *contradiction.claims), []).append(contradiction)
     errors = []
     for (option, *between), alike in left.items():
-        listed = few(
-            [
-                f"{contradiction.about} ({', '.join(map(printable, contradiction.claims.values()))})"
-                for contradiction in alike
-            ],
-            8,
-        )
+        listed = few([printable(str(contradiction)) for contradiction in alike], 8)
+        if len(between) == 1:
+            hint = f"correct one of these lines in {shlex.quote(between[0])}"
+            errors.append(SpecError(f"{printable(between[0])} contradicts itself: {listed}", hint=hint))
+            continue
         message = f"{' and '.join(map(printable, between))} contradict each other: {listed}"
         stated = dict.fromkeys(alike[0].claims.values())
         # a target has one CUDA, and no bound
@@ -346,8 +391,9 @@ def _pythons(draft: Draft) -> list[str]:
     year_before = f"{int(day[:4]) - 1:04}{day[4:]}"
     out = [minor for minor, released in _PYTHONS.items() if released < day] or list(_PYTHONS)
     every = sorted(out, key=lambda minor: _PYTHONS[minor] > year_before)
-    exact = draft.python and (f"=={draft.python}" if draft.python.count(".") > 1 else f"=={draft.python}.*")
-    requirement = ",".join(filter(None, (draft.requires_python, exact)))
+    settled = settle(draft.claims)
+    exact = settled.python and (f"=={settled.python}" if settled.python.count(".") > 1 else f"=={settled.python}.*")
+    requirement = ",".join(filter(None, (settled.requires, exact)))
     fitting = {
         minor: releases
         for minor in (*every, *_PYTHONS, *PYTHONS)

@@ -11,6 +11,7 @@ import click
 from envspec.app.gpu_names import known_gpus
 from envspec.app.init import InitRequest, Machine, refuse_odd, write_spec
 from envspec.base.errors import InputError
+from envspec.base.texts import few
 from envspec.cli import console, options
 from envspec.cli.console import out, say, tell
 
@@ -69,6 +70,8 @@ _T = TypeVar("_T")
 @click.option("--platform", "platforms", multiple=True, metavar="PLATFORM", help="The platform [default: linux-64].")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The spec's file [default: specs/NAME.toml].")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@options.offline
+@click.option("--dry-run", is_flag=True, help="Print the spec, and write nothing.")
 @options.as_json
 def command(**arguments: Any) -> int:
     """Write a new spec: blank, or from a repository, a file or an environment
@@ -86,7 +89,13 @@ def command(**arguments: Any) -> int:
         sources = [{"file": source.file, "gives": source.gives, "aside": source.aside} for source in made.sources]
         options.print_json("init", {"spec": made.path, "targets": names, "sources": sources, "notes": notes})
         return 0
+    if arguments["dry_run"]:
+        out(made.text.rstrip())
+        return 0
     out(f"wrote {made.path}: {', '.join(names)}")
+    if made.unread:
+        files = f"{few(made.unread, 3)} of this folder {'is' if len(made.unread) == 1 else 'are'} not read"
+        say(f"hint: {files}: begin with `envspec init {made.name} --from . --force`")
     if arguments["cuda"] is None and (again := made.for_this_machine()):
         say(f"hint: for this machine's GPUs: `{again}`")
     say(f"hint: `{made.lock}`")

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from envspec.base.errors import Place
+from envspec.draft.dockerfile import excerpt
 from envspec.draft.gather import Gathered
+from envspec.draft.lines import at
 from envspec.draft.requirements_txt import RequirementsReader
 from envspec.lock.formats.foreign.shape import optional, string, strings, table
 
@@ -20,17 +22,17 @@ def read(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: Requireme
     build = table(data.get("build"), "build")
     for key in data:
         if key not in ("build", "environment"):
-            gathered.note(f"{key} is left out: it stays with Cog", place)
+            gathered.note(f"{key} is left out: it stays with Cog", at(key, place))
     for key in build:
         if key not in _BUILD:
-            gathered.note(
-                f"build.{key} is left out: a spec runs no commands, and Cog's own options stay with it", place
-            )
+            shown = [excerpt(str(step)) for step in (build[key] if isinstance(build[key], list) else [])]
+            why = "a spec runs no commands, and Cog's own options stay with it"
+            gathered.note(f"build.{key} is left out: {'; '.join([*shown, why])}", at(key, place))
     if version := optional(build.get("python_version"), "python_version"):
-        gathered.python_version(version, place)
+        gathered.claim("python-version", version, place)
     cuda = optional(build.get("cuda"), "cuda")
     if not build.get("gpu"):
-        gathered.build_of("cpu")
+        gathered.build_of("cpu", place)
     elif cuda:
         gathered.cuda_version(cuda, place)
     else:

@@ -12,22 +12,18 @@ from envspec.base.errors import Place
 from envspec.base.reader.nodes import BadValue
 from envspec.base.redact import has_credentials, is_secret, redact, without_credentials
 from envspec.configuration.settings import host_of
-from envspec.draft.cuda import candidates, within
-from envspec.draft.model import Draft, NewTarget, Note
-from envspec.facts.python_builds import TRIPLES, versions_of
+from envspec.draft.lines import at
+from envspec.draft.model import Draft, NewTarget, Note, VersionClaim
 from envspec.facts.torch_builds import cuda_of_variant
 from envspec.lock.formats.foreign.shape import index_name, is_pypi_itself, optional, string, strings
 from envspec.packages.conda import admits, version_and_build
-from envspec.packages.python_range import bound_of, releases_of, specifier_of
+from envspec.packages.python_range import specifier_of
 from envspec.packages.requirement import (
     canonical_name,
-    is_requirement,
     parse_requirement,
     too_much,
 )
-from envspec.packages.version_numbers import numbers
 from envspec.spec.advice import slug
-from envspec.spec.forms import PYTHONS
 from envspec.spec.values import bound, override, requirement
 
 _PYTORCH = ("torch", "torchaudio", "torchvision")
@@ -35,15 +31,13 @@ _PYTORCH = ("torch", "torchaudio", "torchvision")
 _LONGEST = 1_000
 """The length of a joined requirement that is joined with no more: honest ones have a dozen bounds."""
 _VARIANT = r"cpu|cu(?:[789][0-9]|[1-9][0-9]{2})"
-_BUILD = re.compile(rf"\+(?:pt[0-9]+)?({_VARIANT})\b")
+_BUILD = re.compile(rf"\+(?:pt[0-9]+)?({_VARIANT})\b(?:\.[a-z0-9]+)*")
 _PAGES = {
     "data.pyg.org": ("pyg-lib", "torch-cluster", "torch-scatter", "torch-sparse", "torch-spline-conv"),
     "data.dgl.ai": ("dgl",),
     "download.openmmlab.com": ("mmcv", "mmcv-full"),
 }
 """The packages that pages with links have, by their host, as their projects' instructions say."""
-_PYTHON = re.compile(r"\s*={0,2}\s*(?:cpython[-@]?)?(3\.[0-9]{1,2})(\.[0-9]{1,2}(?![0-9a-z]))?(?![0-9])")
-"""A version of Python that a tag, cog.yaml or .python-version names."""
 _CUDA = re.compile(r"[0-9]{1,2}(\.[0-9]{1,2})?")
 
 
@@ -93,17 +87,17 @@ class Gathered:
         self.unisolated: dict[str, None] = {}
         self.platforms: dict[str, None] = {}
         self.available: dict[str, tuple[str, ...]] = {}
-        self.cuda: dict[str, None] = {}
-        self.cuda_bounds: dict[str, None] = {}
-        self.cuda_of_machines: str | None = None
+        self.claims: dict[VersionClaim, None] = {}
+        self.lines: dict[str, dict[Note, None]] = {}
         self.notes: dict[Note, None] = {}
         self.hashes = 0
-        self.python: str | None = None
-        self.requires_python: str | None = None
         self.description: str | None = None
         self.name: str | None = None
         self.exclude_newer: str | None = None
         self.project: tuple[str, tuple[str, ...]] | None = None
+        self.user: str | None = None
+        self.sources_by_marker: dict[tuple[str, str, str], None] = {}
+        self.members: Mapping[str, Path] = {}
         self.folders: dict[str, tuple[str, ...]] = {}
         self.targets: tuple[NewTarget, ...] = ()
 
@@ -111,8 +105,16 @@ class Gathered:
         """Return an empty one that shares what a spec says once: indexes, channels and notes."""
         other = Gathered()
         other.notes, other.channels = self.notes, self.channels
-        other.indexes, other.find_links = self.indexes, self.find_links
+        other.indexes, other.find_links, other.lines = self.indexes, self.find_links, self.lines
         return other
+
+    def count_line(self, place: Place, text: str = "") -> None:
+        """Remember the line that asks for a text of the spec."""
+        self.lines.setdefault(text, {})[Note(text, place)] = None
+
+    def line_of(self, text: str) -> Place | None:
+        """The first line that asks for a text of the spec."""
+        return next((line.place for line in self.lines.get(text, ())), None)
 
     def extra(self, name: str, requirements: Iterable[str]) -> None:
         """Remember what an extra or a group of the project asks for; a spec takes it where it says so."""
@@ -132,6 +134,7 @@ class Gathered:
 
     def variable(self, name: str, value: str, place: Place) -> None:
         """Take a variable of the environment, but for a secret: an image would hold it."""
+        place = at(name, place)
         if is_secret(name, value):
             ways = f"`docker run -e {name}`, [slurm] environment or [kubernetes] secret"
             self.note(
@@ -139,11 +142,14 @@ class Gathered:
             )
         else:
             self.variables[name] = value
+            self.count_line(place)
 
     def channel(self, address: str, place: Place) -> None:
         """Take a channel of conda's packages."""
+        place = at(address, place)
         if (bare := self._address(address, "a channel's", place)) is not None:
-            self.channels[bare] = None
+            self.channels.setdefault(bare)
+            self.count_line(place, bare)
 
     def _address(self, url: str, whose: str, place: Place) -> str | None:
         """Return an address without its credentials; None for one whose path may hold a token that can't be told from
@@ -162,12 +168,16 @@ class Gathered:
 
     def requirement(self, text: str, place: Place, into: dict[tuple[str, str], str] | None = None) -> None:
         """Take a requirement of pip, joined with one of the same package and marker: a URL counts before bounds."""
-        into = self.pip if into is None else into
+        into, place = self.pip if into is None else into, at(text, place)
         cleaned = self._clean_requirement(text, place)
         if cleaned is None:
             return
         parsed = parse_requirement(cleaned)
+        if (member := self.members.get(canonical_name(parsed.name))) and not parsed.url:
+            self.folder(parsed.name, member, sorted(parsed.extras), place)
+            return
         key = (canonical_name(parsed.name), str(parsed.marker or ""))
+        self.count_line(place, cleaned)
         if key not in into:
             into[key] = cleaned
             return
@@ -186,10 +196,15 @@ class Gathered:
             joined.specifier = bounds
         elif bounds:
             self.note(f"{key[0]}: the bound {bounds} is left out, since it comes from a URL", place)
-        into[key] = str(joined)
+        before, into[key] = into[key], str(joined)
+        lines = self.lines.setdefault(into[key], {})
+        if before != into[key]:
+            lines.update(self.lines.get(before, {}))
+        lines[Note(cleaned, place)] = None
 
     def constraint(self, text: str, place: Place) -> None:
         """Take a bound that asks for nothing."""
+        place = at(text, place)
         cleaned = self._clean_requirement(text, place)
         if cleaned is None:
             return
@@ -202,9 +217,11 @@ class Gathered:
 
     def override(self, text: str, place: Place) -> None:
         """Take a requirement that replaces all others on its package."""
+        place = at(text, place)
         cleaned = self._clean_requirement(text, place)
         if cleaned is None:
             return
+        self.count_line(place, cleaned)
         try:
             self.overrides[override(cleaned).identity[0], override(cleaned).identity[1]] = cleaned
         except BadValue as error:
@@ -213,7 +230,7 @@ class Gathered:
     def _clean_requirement(self, text: str, place: Place) -> str | None:
         """Return a requirement that a spec can hold: without credentials, and without the CUDA of PyTorch's builds."""
         text = self.without_credentials(" ".join(text.split()), place)
-        url_match = re.search(r"\S+://\S+", text)
+        url_match = re.search(r"(?<!\S)\S+://\S+", text)
         if url_match and url_match[0].startswith("file:"):
             self.note(f"{text!r} is left out: it's a file of one machine", place)
             return None
@@ -223,7 +240,7 @@ class Gathered:
             self.note(f"{text!r} is left out: it {error.reason}", place)
             return None
         for variant in _BUILD.findall(text):
-            self.build_of(variant)
+            self.build_of(variant, place)
         if "@" in text.partition(";")[0]:
             return text
         bare, semicolon, marker = text.partition(";")
@@ -234,65 +251,62 @@ class Gathered:
 
     def without_credentials(self, text: str, place: Place) -> str:
         """Return a requirement or a match spec without the credentials of its URL."""
-        url_match = re.search(r"[A-Za-z][A-Za-z0-9.+-]*://\S+", text)
+        url_match = re.search(r"(?<![A-Za-z0-9.+-])[A-Za-z0-9.+-]*://\S+", text)
         if url_match is None or not has_credentials(url_match[0]):
             return text
         self.note("a URL's credentials are left out: give them by git, netrc or the keyring", place)
         return text.replace(url_match[0], without_credentials(url_match[0]))
 
-    def build_of(self, variant: str) -> None:
-        """Take a variant of PyTorch's builds (`cu128`, `cpu`) for what it says: the target's CUDA."""
-        self.cuda[cuda_of_variant(variant) or "cpu"] = None
+    def claim(self, about: str, text: str, place: Place, written: str = "") -> None:
+        """Take what a file says of Python or CUDA."""
+        if text.strip():
+            self.claims[VersionClaim(about, text.strip(), at(text, place), written)] = None
+
+    def build_of(self, variant: str, place: Place, part: str = "", marker: str = "") -> None:
+        """Take a variant of PyTorch's builds (`cu128`, `cpu`) for what it says: the target's CUDA, for an extra or a
+        group, or under a marker."""
+        self.claims[VersionClaim("cuda", cuda_of_variant(variant) or "cpu", place, "", part, marker)] = None
+
+    def torch_backend(self, text: str, place: Place) -> None:
+        """Take uv's `torch-backend`."""
+        if re.fullmatch(_VARIANT, text):
+            self.build_of(text, place)
+        else:
+            self.note(f"torch-backend {text} is left out: the target's CUDA says which builds it has", place)
 
     def cuda_version(self, text: str, place: Place) -> None:
         """Take a CUDA that a label, a tag or a file names (`12.4.1`): its minor version, or the newest of a major."""
-        named = _CUDA.search(text)
-        if named and named[1]:
-            self.cuda[named[0]] = None
-        elif named:
-            self.cuda_bounds[f"{named[0]}.*"] = None
+        named, place = _CUDA.search(text), at(text, place)
+        if named:
+            self.claim("cuda" if named[1] else "cuda-version", named[0] if named[1] else f"{named[0]}.*", place)
         else:
             self.note(f"CUDA {text.strip(' =')!r} is no version: choose one with --cuda", place)
 
     def cuda_of_match_spec(self, bound: str, place: Place) -> None:
         """Take what a match spec says of the version of a package that is there to choose a CUDA."""
         version, _ = version_and_build(f"cuda {bound}")
-        if version in ("", "*"):
-            self.note("a CUDA without a version is asked for: choose one with --cuda", place)
-            return
-        self.cuda_bounds[version] = None
-        if exact := re.fullmatch(r"={0,2}([0-9]+\.[0-9]+)(?:\.[0-9*]+)*", version):
-            self.cuda[exact[1]] = None
+        self.claim("cuda-version", version or "*", place)
 
-    def settled_cuda(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Give the CUDA versions that are named, newest first, and the bounds that choose one where none is: what lies
-        outside the bounds is told."""
-        named = sorted((version for version in self.cuda if version != "cpu"), key=numbers, reverse=True)
-        bounds = tuple(self.cuda_bounds)
-        if machines := self.cuda_of_machines:
-            # the CUDA that drivers reach, which counts where nothing else chooses one
-            if not named and (not bounds or within(bounds, [machines])):
-                named, bounds = ([machines], bounds) if "." in machines else (named, (*bounds, f"{machines}.*"))
-            else:
-                self.note(f"machines with CUDA {machines} are left out: a target's `driver` says what they have")
-        inside = within(bounds, named)
-        if not (inside or candidates(bounds, "linux-64")):
-            self.note(f"no CUDA is {' and '.join(bounds)}: choose one with --cuda")
-            return tuple(named), ()
-        for version in named:
-            if version not in inside:
-                self.note(f"CUDA {version} is left out: {' and '.join(bounds)} is asked for, too")
-        return tuple(inside), bounds
-
-    def index(self, url: str, place: Place, name: str | None = None, *, first: bool = False) -> str | None:
+    def index(
+        self,
+        url: str,
+        place: Place,
+        name: str | None = None,
+        *,
+        first: bool = False,
+        part: str = "",
+        marker: str = "",
+    ) -> str | None:
         """Take an index, and give its name in the spec; PyTorch's say the CUDA, and PyPI needs no name.
 
         The `first` index of a file, in PyPI's place, may be a mirror of PyPI. A further one never is: a package of its
         own must not come from PyPI.
         """
+        place = at(url, place)
         bare = self._address(url, "an index's", place)
         if bare is None:
             return None
+        self.count_line(place)
         url, known = bare, index_name(bare)
         if known == "pypi" and (first or is_pypi_itself(url)):
             if not is_pypi_itself(url):
@@ -302,7 +316,7 @@ class Gathered:
         if known.startswith("pytorch/"):
             variant = known.partition("/")[2]
             if re.fullmatch(_VARIANT, variant):
-                self.build_of(variant)
+                self.build_of(variant, place, part, marker)
             else:
                 self.note(f"the PyTorch index for {variant} is left out: envspec knows CUDA and CPU builds", place)
             if "/nightly/" in url or "/test/" in url:
@@ -314,8 +328,10 @@ class Gathered:
     def flat_index(self, url: str, place: Place, name: str | None = None) -> str | None:
         """Take a page with links to files, and give its name in the spec. Which packages it has, its file doesn't
         say."""
+        place = at(url, place)
+        self.count_line(place)
         for variant in _BUILD.findall(unquote(url)):
-            self.build_of(variant)
+            self.build_of(variant, place)
         bare = self._address(url, "a page's", place)
         if bare is None:
             return None
@@ -356,52 +372,12 @@ class Gathered:
         into[name] = url
         return name
 
-    def python_version(self, text: str, place: Place) -> None:
-        """Take the Python that a tag or a file names, with its patch release where envspec knows the build."""
-        named = _PYTHON.match(text)
-        if not named:
-            self.requires(text, place)
-            return
-        minor, patch = named.groups(default="")
-        if minor not in PYTHONS:
-            self.note(f"Python {minor} is left out: envspec takes {PYTHONS[0]} to {PYTHONS[-1]}", place)
-            return
-        known = [version for platform in TRIPLES for version in versions_of(minor, platform)]
-        if patch and f"{minor}{patch}" not in known:
-            self.note(f"Python {minor}{patch} is taken as {minor}: envspec knows no build of it", place)
-            patch = ""
-        self.python = f"{minor}{patch}"
-
     def python_of_match_spec(self, bound: str, place: Place) -> None:
         """Take what a match spec says of Python's version, as rattler reads it."""
         match_spec = f"python {version_and_build(f'python {bound}')[0]}"
         specifier = specifier_of(lambda version: admits(match_spec, version, ""), bound)
         # a Python without a release says that there is none
-        self.requires("<0" if specifier is None else specifier, place, bound)
-
-    def requires(self, specifier: str | None, place: Place, written: str | None = None) -> None:
-        """Take a bound on Python beside those that there are. `written` is the file's own text for it."""
-        specifier, written = (specifier or "").strip(), (written or specifier or "").strip(" =")
-        if not specifier:
-            return
-        clauses = f"{self.requires_python or ''},{specifier}".split(",")
-        together = ",".join(dict.fromkeys(clause.strip() for clause in clauses if clause.strip()))
-        fitting = [minor for minor in PYTHONS if releases_of(minor, together)]
-        if not fitting:
-            why = f"the file says {self.requires_python} too" if self.requires_python else "envspec takes "
-            why += "" if self.requires_python else f"{PYTHONS[0]} to {PYTHONS[-1]}"
-            why = why if is_requirement(f"python {specifier}") else "it isn't a specifier"
-            self.note(f"Python {written} is left out: {why}", place)
-            return
-        releases = releases_of(fitting[0], together)
-        bound = bound_of(releases) if len(fitting) == 1 else together
-        if len(fitting) > 1 or (bound is not None and len(releases) > 1):
-            self.requires_python = together
-            return
-        self.python = fitting[0] if bound is None else releases[0]
-        if self.python == f"{fitting[0]}.0" and self.python not in written:
-            text = f"Python {written} means {self.python} alone"
-            self.note(f"{text}: write {fitting[0]}.* for the newest {fitting[0]}", place)
+        self.claim("python", "<0" if specifier is None else specifier, place, bound)
 
     def take(self, other: Draft, file: str) -> None:
         """Take what another file asks for, which contradicts nothing here."""
@@ -416,27 +392,27 @@ class Gathered:
         own = self.own if other.project and not is_further else self.pip
         for into, texts in ((self.pip, other.pip), (own, other.own), (self.constraints, other.constraints)):
             for text in texts:
-                self.requirement(text, place, into)
+                self.requirement(text, other.line_of(text) or place, into)
+        for text, lines in other.lines.items():
+            self.lines.setdefault(text, {}).update(dict.fromkeys(lines))
         for text, _ in other.overrides:
             self.override(text, place)
         for name, index in other.sources.items():
             self.sources.setdefault(name, names.get(index, index))
+        for name, index, marker in other.sources_by_marker:
+            self.sources_by_marker[name, names.get(index, index), marker] = None
         for key, value in other.variables.items():
             if self.variables.setdefault(key, value) != value:
                 self.note(f"{key}={value} is left out: another file has {key}={self.variables[key]}", place)
         for retained, more in (
             *((self.conda, other.conda), (self.channels, other.channels), (self.apt, other.apt)),
-            *((self.unisolated, other.unisolated), (self.platforms, other.platforms), (self.cuda, other.cuda)),
-            (self.cuda_bounds, other.cuda_bounds),
+            *((self.unisolated, other.unisolated), (self.platforms, other.platforms)),
         ):
             retained.update(dict.fromkeys(more))
+        self.claims.update(dict.fromkeys(other.claims))
         self.notes.update(dict.fromkeys(other.notes))
-        if self.python is None or (other.python or "").startswith(f"{self.python}."):
-            self.python = other.python
         self.description = self.description or other.description
         self.exclude_newer = self.exclude_newer or other.exclude_newer
-        if other.requires_python and other.requires_python != self.requires_python:
-            self.requires_python = ",".join(filter(None, (self.requires_python, other.requires_python)))
         if is_further and other.project:
             text = f"the requirements of the project in {other.project[0]} are listed: a spec names one local project"
             self.note(text, place)
@@ -448,20 +424,14 @@ class Gathered:
             extras = (*(self.project[1] if self.project else ()), *other.project[1])
             self.project = other.project[0], tuple(dict.fromkeys(extras))
         self.targets = self.targets or other.targets
+        self.user = self.user or other.user
 
     def draft(self) -> Draft:
         """Return what was gathered."""
         if self.hashes:
             count = f"{self.hashes} requirement{'s' if self.hashes > 1 else ''}"
             self.note(f"the hashes of {count} are left out: the lock has its own")
-        versions, cuda_bounds = self.settled_cuda()
-        if len(versions) > 1:
-            self.note(f"CUDA {', '.join(versions)}: the target has the newest; add targets for the others")
-        if (versions or cuda_bounds) and "cpu" in self.cuda:
-            self.note("CPU builds: add a target without cuda for these")
         return Draft(
-            self.python,
-            self.requires_python,
             self.description,
             self.exclude_newer,
             tuple(self.pip.values()),
@@ -474,7 +444,6 @@ class Gathered:
             self.find_links,
             {**self._sources_of_pages(), **self.sources},
             tuple(self.unisolated),
-            versions or (("cpu",) if "cpu" in self.cuda else ()),
             tuple(self.platforms),
             self.variables,
             tuple(self.apt),
@@ -483,7 +452,10 @@ class Gathered:
             tuple(self.notes),
             self.targets,
             self.name,
-            cuda_bounds,
+            tuple(self.claims),
+            {text: tuple(lines) for text, lines in self.lines.items()},
+            self.user,
+            tuple(self.sources_by_marker),
         )
 
 
@@ -511,13 +483,18 @@ def pep440(version: str) -> str | None:
     """Write a version of Poetry or pixi as a specifier of PEP 440; None for `||` and numbers without end."""
     if "|" in version or too_much(version):
         return None
-    parts = [_clause(part.strip()) for part in version.split(",")]
+    # blanks between two clauses join them, too
+    parts = [_clause(part.strip()) for part in re.sub(r"(?<=[\w*])\s+(?=[<>=!~^])", ",", version).split(",")]
     return ",".join(part for part in parts if part)
 
 
 def _clause(text: str) -> str:
     if text in ("", "*"):
         return ""
+    text = re.sub(r"^([^0-9v]*)v?", r"\1", text)
+    if not text.startswith(("=", "!", *"0123456789")):
+        text = text.partition("+")[0]
+    text = re.sub(r"^~=\s*([0-9]+)$", r"^\1", text)  # of one number PEP 440 has no such clause
     numbers = re.match(r"([\^~])\s*v?([0-9]+(?:\.[0-9]+)*)(.*)", text)
     if numbers and not text.startswith("~="):
         return f">={numbers[2]}{numbers[3]},<{_next(numbers[1], [int(number) for number in numbers[2].split('.')])}"
@@ -540,6 +517,7 @@ def dependency(name: str, value: Any, gathered: Gathered, place: Place) -> str |
 
     Raises Malformed.
     """
+    place = at(name, place)
     if isinstance(value, list):
         gathered.note(f"{name} has {len(value)} alternatives: the first is taken", place)
         value = value[0] if value else "*"

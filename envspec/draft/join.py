@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from envspec.base.errors import Place
 from envspec.base.texts import few, plural
-from envspec.draft.cuda import candidates, within
+from envspec.draft.claims import Agreement, candidates, settle, within
 from envspec.draft.gather import Gathered
 from envspec.draft.model import Draft, Note
 from envspec.packages.names import requirement_name
@@ -38,7 +39,7 @@ class Declaration(Struct, frozen=True):
     @property
     def gives(self) -> str:
         """What it asks for, in a few words; empty where that is nothing."""
-        draft = self.draft
+        draft, settled = self.draft, settle(self.draft.claims)
         requirements = [*(() if draft.project else draft.own), *draft.pip]
         names = few([requirement_name(text.rpartition("::")[2]) for text in (*requirements, *draft.conda)], 6)
         counts = (
@@ -51,19 +52,23 @@ class Declaration(Struct, frozen=True):
         parts = [
             f"the project with {plural(len(draft.own), 'requirement')}" if draft.project else "",
             *(plural(count, word) for count, word in counts if count),
-            *(f"Python {version}" for version in (draft.python, draft.requires_python) if version),
-            f"CUDA {', '.join(draft.cuda or draft.cuda_bounds)}" if draft.cuda or draft.cuda_bounds else "",
+            *(f"Python {version}" for version in (settled.python, settled.requires) if version),
+            f"CUDA {', '.join(cudas)}" if (cudas := settled.cuda or settled.cuda_bounds) else "",
         ]
         return ", ".join(filter(None, parts)) + (f" ({names})" if names else "")
 
 
 class Contradiction(Struct, frozen=True):
-    """The claims of several files that can't all hold. `option` is what decides it for one of them, `about` the package
-    or the key."""
+    """The claims of several files, or of the lines of one, that can't all hold. `option` is what decides it for one of
+    them, `about` the package or the key, `lines` are the claims with their places."""
 
     about: str
     claims: Mapping[str, str]
+    lines: tuple[Note, ...]
     option: str = "--prefer"
+
+    def __str__(self) -> str:
+        return f"{self.about} ({', '.join(f'{line.text} in {line.place}' for line in self.lines)})"
 
 
 def join(sources: Iterable[Declaration], prefer: Sequence[str]) -> Draft:
@@ -129,29 +134,38 @@ def with_extras(draft: Draft, extras: Iterable[str]) -> Draft:
 
 def contradictions(drafts: Mapping[str, Draft]) -> Iterator[Contradiction]:
     """Find what files contradict each other in."""
-    pythons = {file: python for file, draft in drafts.items() if (python := draft.python or draft.requires_python)}
+    settled = {file: settle(draft.claims) for file, draft in drafts.items()}
+    pythons = {file: python for file, of in settled.items() if (python := of.python or of.requires)}
     bounds = (python if python.startswith(tuple("<>=!~")) else f"=={python}.*" for python in pythons.values())
     if not _can_hold(bounds):
-        yield Contradiction("Python", pythons, "--python")
-    cudas = {file: cuda for file, draft in drafts.items() if (cuda := _cuda(draft) or ",".join(draft.cuda_bounds))}
-    named = {cuda for cuda in map(_cuda, drafts.values()) if cuda}
-    of_cuda = [bound for draft in drafts.values() for bound in draft.cuda_bounds]
+        yield Contradiction("Python", pythons, _lines_about("python", drafts), "--python")
+    cudas = {file: cuda for file, of in settled.items() if (cuda := _cuda(of) or ",".join(of.cuda_bounds))}
+    named = {cuda for cuda in map(_cuda, settled.values()) if cuda}
+    of_cuda = [bound for of in settled.values() for bound in of.cuda_bounds]
     if len(named) > 1 or not (within(of_cuda, named) if named else candidates(of_cuda, "linux-64")):
-        yield Contradiction("CUDA", cudas, "--cuda")
-    bounds_by_name: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
+        yield Contradiction("CUDA", cudas, _lines_about("cuda", drafts), "--cuda")
+    asks_by_name: dict[tuple[str, str], dict[str, dict[str, str]]] = {}
     for file, draft in drafts.items():
         for name, marker, bound, text in _asks(draft):
-            known = bounds_by_name.setdefault((name, marker), {}).get(file)
-            bounds_by_name[name, marker][file] = (
-                (f"{known[0]},{bound}".strip(","), known[1]) if known else (bound, text)
-            )
-    for (name, _), bounds_by_file in bounds_by_name.items():
-        if not _can_hold(bound for bound, _ in bounds_by_file.values()):
-            yield Contradiction(name, {file: text for file, (_, text) in bounds_by_file.items()})
+            asks_by_name.setdefault((name, marker), {}).setdefault(file, {})[text] = bound
+    for (name, _), asks in asks_by_name.items():
+        if not _can_hold(bound for bounds in asks.values() for bound in bounds.values()):
+            lines = {
+                line: None
+                for file, bounds in asks.items()
+                for text in bounds
+                for line in drafts[file].lines.get(text) or (Note(text, Place(file)),)
+            }
+            yield Contradiction(name, {file: " and ".join(bounds) for file, bounds in asks.items()}, tuple(lines))
 
 
-def _cuda(draft: Draft) -> str | None:
-    return next((version for version in draft.cuda if version != "cpu"), None)
+def _lines_about(subject: str, drafts: Mapping[str, Draft]) -> tuple[Note, ...]:
+    claims = (claim for draft in drafts.values() for claim in draft.claims if claim.about.startswith(subject))
+    return tuple(dict.fromkeys(Note(claim.written or claim.text, claim.place) for claim in claims))
+
+
+def _cuda(settled: Agreement) -> str | None:
+    return next((version for version in settled.cuda if version != "cpu"), None)
 
 
 def _asks(draft: Draft) -> Iterator[tuple[str, str, str, str]]:

@@ -19,8 +19,28 @@ class Note(Struct, frozen=True):
         return f"{self.place}: {self.text}" if self.place else self.text
 
 
+class VersionClaim(Struct, frozen=True):
+    """A file's words on Python or CUDA, as they stand there.
+
+    about    "python": a specifier of versions; "python-version": a version that a tag or a file names;
+             "cuda": a CUDA that a build, an index or an image names, or "cpu"; "cuda-version": the version of a match
+             spec; "cuda-driver": the CUDA that the machines' drivers reach
+    written  the file's own text, where `text` isn't
+    part     the extra or the group for which it holds ("extra cu126")
+    marker   the environments for which it holds
+    """
+
+    about: str
+    text: str
+    place: Place
+    written: str = ""
+    part: str = ""
+    marker: str = ""
+
+
 class NewTarget(Struct, frozen=True):
-    """A target as a new spec has it. `pip` and `conda` are what it asks for beside the spec's own."""
+    """A target as a new spec has it. `pip` and `conda` are what it asks for beside the spec's own, `parts` the extras
+    and groups of the project. `claims` choose the CUDA of a target that a file describes."""
 
     name: str
     platform: str
@@ -31,10 +51,13 @@ class NewTarget(Struct, frozen=True):
     cpu: str | None = None
     pip: tuple[str, ...] = ()
     conda: tuple[str, ...] = ()
+    claims: tuple[VersionClaim, ...] = ()
+    parts: tuple[str, ...] = ()
 
 
 class Draft(Struct, frozen=True):
-    """A spec's contents before its targets are known, or with those that the file has.
+    """The contents of a file, or of several joined, in no tool's terms. Readers choose nothing: `claims.settle` and
+    `targets.choose` do, when all is read.
 
     pip           requirements
     own           what the project itself asks for: it counts where the spec can't name the project's folder
@@ -44,17 +67,16 @@ class Draft(Struct, frozen=True):
     indexes       further indexes, and flat ones (`find_links`): name → URL
     sources       packages of one index alone: name → index
     unisolated    packages that are built in the environment itself
-    cuda          the CUDA versions that the file names, newest first; "cpu" alone where it wants none
-    cuda_bounds   the versions of match specs that bound the CUDA, of which each holds
+    claims        on Python and CUDA
     variables     of the environment
-    apt           packages of the image's distribution
+    apt           packages of the image's distribution; `user` is the image's
     project       the folder of a pyproject.toml whose dependencies are the spec's, and its extras
     available     extras and groups of the project that a spec may take, with what they ask for
     name          of the project that the file is of
+    sources_by_marker  the same for the environments of a marker: package, index and marker
+    lines         the files' lines behind each requirement and match spec, by its text; what else was taken has none
     """
 
-    python: str | None = None
-    requires_python: str | None = None
     description: str | None = None
     exclude_newer: str | None = None
     pip: tuple[str, ...] = ()
@@ -67,7 +89,6 @@ class Draft(Struct, frozen=True):
     find_links: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     unisolated: tuple[str, ...] = ()
-    cuda: tuple[str, ...] = ()
     platforms: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     apt: tuple[str, ...] = ()
@@ -76,7 +97,14 @@ class Draft(Struct, frozen=True):
     notes: tuple[Note, ...] = ()
     targets: tuple[NewTarget, ...] = ()
     name: str | None = None
-    cuda_bounds: tuple[str, ...] = ()
+    claims: tuple[VersionClaim, ...] = ()
+    lines: Mapping[str, tuple[Note, ...]] = field(default_factory=dict)
+    user: str | None = None
+    sources_by_marker: tuple[tuple[str, str, str], ...] = ()
+
+    def line_of(self, text: str) -> Place | None:
+        """The first line that asks for a requirement or a match spec."""
+        return next((line.place for line in self.lines.get(text, ())), None)
 
     @property
     def day(self) -> str | None:

@@ -16,9 +16,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from envspec.base.errors import Place
-from envspec.draft.cuda import candidates
 from envspec.draft.environment_yml import match_spec
 from envspec.draft.gather import Gathered, dependency, has_project
+from envspec.draft.lines import at
 from envspec.draft.model import NewTarget
 from envspec.facts.virtual_packages import ARCHSPEC
 from envspec.lock.formats.foreign.shape import optional, sequence, string, strings, table
@@ -55,7 +55,7 @@ def platforms(workspace: Mapping[str, Any], gathered: Gathered, place: Place) ->
         entry = platform if isinstance(platform, dict) else {"platform": platform}
         subdir = string(entry.get("platform", entry.get("name")), "a platform")
         if subdir not in PLATFORMS:
-            gathered.note(f"the platform {subdir} is left out: envspec has {', '.join(PLATFORMS)}", place)
+            gathered.note(f"the platform {subdir} is left out: envspec has {', '.join(PLATFORMS)}", at(subdir, place))
             continue
         system = {key: value for key, value in table(entry, "a platform").items() if key not in ("name", "platform")}
         name = optional(entry.get("name"), "name") or default_name(subdir, system)
@@ -127,7 +127,9 @@ def channels(data: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
 
 def dependencies(data: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
     """Read the tables of dependencies."""
+    tables_place = place
     for name, value in table(data.get("dependencies"), "dependencies").items():
+        place = at(name, tables_place)
         dependency_table = value if isinstance(value, dict) else {"version": value}
         if {"git", "path", "url"} & dependency_table.keys():
             gathered.note(f"{name} is left out: it is built from a source, and a spec takes channels' packages", place)
@@ -140,6 +142,7 @@ def dependencies(data: Mapping[str, Any], gathered: Gathered, place: Place) -> N
             if key not in ("version", "channel"):
                 gathered.note(f"{name}: {key} is left out", place)
     for name, value in table(data.get("pypi-dependencies"), "pypi-dependencies").items():
+        place = at(name, tables_place)
         if isinstance(value, dict) and "path" in value:
             folder = string(value["path"], "path")
             own = (Path(place.file).parent / folder, strings(value.get("extras"), "extras"))
@@ -204,13 +207,14 @@ def read(text: str, data: Mapping[str, Any], path: Path, gathered: Gathered) -> 
     place = Place(str(path))
     for key in data:
         if key not in _READ:
-            gathered.note(f"[{key}] is left out: a spec has no such table", place)
+            gathered.note(f"[{key}] is left out: a spec has no such table", at(key, place))
     workspace = table(data.get("workspace", data.get("project")), "workspace")
     gathered.description = gathered.description or optional(workspace.get("description"), "description")
-    gathered.exclude_newer = gathered.exclude_newer or optional(workspace.get("exclude-newer"), "exclude-newer")
+    newer = optional(workspace.get("exclude-newer"), "exclude-newer")
+    gathered.exclude_newer = gathered.exclude_newer or (newer and _span(newer))
     for key in workspace:
         if key not in _OF_WORKSPACES:
-            gathered.note(f"workspace.{key} is left out: a spec has no such key", place)
+            gathered.note(f"workspace.{key} is left out: a spec has no such key", at(key, place))
     channels(workspace, gathered, place)
     known = platforms(workspace, gathered, place)
     environments = _environments(data, text.startswith(MARK), gathered, place)
@@ -223,7 +227,8 @@ def read(text: str, data: Mapping[str, Any], path: Path, gathered: Gathered) -> 
         _note_activation(table(selected.get("activation"), "activation"), gathered, place)
     if data.get("tasks"):
         gathered.note("the tasks are left out: a spec has none", place)
-    if len(environments) > 1 or any(platform.system for platform in known):
+    by_platform = any(map(_asks, (t for e in environments for part in e.features for t in _target_tables(part))))
+    if len(environments) > 1 or by_platform or any(platform.system for platform in known):
         _targets(environments, known, gathered, place)
         return
     gathered.platforms.update(dict.fromkeys(platform.subdir for platform in known))
@@ -232,10 +237,19 @@ def read(text: str, data: Mapping[str, Any], path: Path, gathered: Gathered) -> 
             feature(part, gathered, place)
             system = requirements(_system(part), "system-requirements", gathered, place)
             if "cuda" in system:
-                gathered.cuda_of_machines = system.pop("cuda")
+                gathered.claim("cuda-driver", system.pop("cuda"), place)
             for key in system:
                 gathered.note(f"system-requirements: {key} is left out: add it to the target", place)
             _note_target_parts(part, known, gathered, place)
+
+
+def _span(text: str) -> str:
+    """Write pixi's duration (`7d`) as a spec has it."""
+    span = re.fullmatch(r"([0-9]+) *(h|d|w)[a-z]*", text)
+    return f"{span[1]} {_SPANS[span[2]]}" if span else text
+
+
+_SPANS = {"h": "hours", "d": "days", "w": "weeks"}
 
 
 def _note_activation(activation: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
@@ -351,17 +365,15 @@ def _targets(environments: Iterable[_Environment], known: Sequence[Platform], ga
 
 def _target(name: str, platform: Platform, gathered: Gathered, place: Place) -> NewTarget:
     system = platform.system
-    gathered.cuda_of_machines = system.get("cuda")
-    named, bounds = gathered.settled_cuda()
-    cuda = next(iter(named or (candidates(bounds, platform.subdir) if bounds else ())), None)
+    gathered.claim("cuda-driver", system.get("cuda", ""), place)
     capability = system.get("capability")
     return NewTarget(
         name,
         platform.subdir,
-        cuda,
-        (f"sm_{capability.replace('.', '')}",) if capability and cuda else (),
+        gpus=(f"sm_{capability.replace('.', '')}",) if capability else (),
         glibc=system.get("glibc"),
         cpu=system.get("cpu"),
+        claims=tuple(claim for claim in gathered.claims if claim.about.startswith("cuda")),
     )
 
 
@@ -372,12 +384,8 @@ def _common(each: Sequence[Sequence[_Asked]]) -> tuple[_Asked, ...]:
 
 def _join(each: Sequence[Gathered], gathered: Gathered, place: Place) -> None:
     """Take what a spec says once of what the targets say."""
-    pythons = dict.fromkeys(target_gathered.python for target_gathered in each if target_gathered.python)
-    if len(pythons) > 1:
-        gathered.note(f"Python {', '.join(pythons)}: a spec has one, and this one the first", place)
     for target_gathered in each:
-        gathered.python = gathered.python or target_gathered.python
-        gathered.requires(target_gathered.requires_python, place)
+        gathered.claims.update({bound: None for bound in target_gathered.claims if bound.about.startswith("python")})
         for key, text in target_gathered.overrides.items():
             if gathered.overrides.setdefault(key, text) != text:
                 gathered.note(

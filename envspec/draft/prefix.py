@@ -18,6 +18,7 @@ from msgspec import Struct
 from envspec.base.documents import Unreadable, read_json
 from envspec.base.errors import InputError, NotPlain, Place
 from envspec.base.plain_files import read_plain
+from envspec.draft.claims import settle
 from envspec.draft.environment_yml import match_spec
 from envspec.draft.gather import Gathered
 from envspec.draft.model import Draft
@@ -74,7 +75,7 @@ def read_prefix(prefix: Path) -> Draft:
                 gathered.note(f"{dist.name} is left out: {error} in its direct_url.json", place)
     for dist in dists:
         if dist.name == "torch" and (label := _LABEL.search(dist.version)):
-            gathered.build_of(label[0][1:])
+            gathered.build_of(label[0][1:], place)
     return gathered.draft()
 
 
@@ -83,7 +84,7 @@ def _python(prefix: Path, folders: Iterable[Path], gathered: Gathered) -> None:
     match = re.search(r"^version(?:_info)?\s*=\s*(3\.[0-9]+)", config, re.MULTILINE)
     named = [folder.parent.name.removeprefix("python") for folder in folders if folder.parent.name.startswith("python")]
     if match or named:
-        gathered.python = match[1] if match else named[-1]
+        gathered.claim("python-version", match[1] if match else named[-1], Place(str(prefix)))
 
 
 def _roots(dists: Iterable[_Dist]) -> list[_Dist]:
@@ -175,8 +176,8 @@ def _conda(folder: Path, gathered: Gathered) -> frozenset[str]:
     for text in requested.values() or [f"{name} =={versions[name]}" for name in sorted(names - needed)]:
         match_spec(text, gathered, place)
     if "python" in versions:
-        gathered.python = ".".join(versions["python"].split(".")[:2])
-    if "cuda-version" in versions and not gathered.cuda:
+        gathered.claim("python-version", ".".join(versions["python"].split(".")[:2]), place)
+    if "cuda-version" in versions and not settle(tuple(gathered.claims)).cuda:
         gathered.cuda_version(versions["cuda-version"], place)
     return frozenset(names)
 

@@ -13,12 +13,14 @@ from msgspec.structs import replace
 from envspec.base.errors import Place, SpecError, SpecErrors
 from envspec.base.redact import redact
 from envspec.base.texts import printable
+from envspec.draft.claims import settle
 from envspec.draft.gather import Gathered
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.lock.toml_text import inline_strings, key, string, value
 from envspec.packages.requirement import canonical_name
 from envspec.spec.model import Spec
 
+_PARTS = ("extra", "group")
 _LINE = 88
 """The longest array that stands on one line, in characters."""
 _EXAMPLE = """
@@ -131,7 +133,8 @@ def _lines(draft: Draft, heading: Heading, targets: Iterable[NewTarget]) -> Iter
     yield f"name = {string(heading.name)}"
     if draft.description:
         yield f"description = {string(' '.join(draft.description.split()))}"
-    says = draft.requires_python and f"the files: {draft.requires_python}"
+    requires = settle(draft.claims).requires
+    says = requires and f"the files: {requires}"
     yield f"python = {string(heading.python)}" + _aside("; ".join(filter(None, (says, heading.why.get("python")))))
     if draft.exclude_newer:
         yield f"exclude-newer = {string(draft.exclude_newer)}"
@@ -146,9 +149,10 @@ def _lines(draft: Draft, heading: Heading, targets: Iterable[NewTarget]) -> Iter
         yield ""
     made = tuple(targets)
     for target in made:
-        yield from _target(target, heading.why.get("cuda"))
-    if draft.apt:
+        yield from render_target(target, heading.why.get("cuda"))
+    if draft.apt or draft.user:
         yield "[image]"
+        yield from ([f"user = {string(draft.user)}"] if draft.user else ())
         yield from _array("apt", draft.apt)
         yield ""
     if draft.variables:
@@ -194,7 +198,8 @@ def _pip(draft: Draft) -> Iterator[str]:
     yield from _names("pip.sources", {canonical_name(name): index for name, index in draft.sources.items()})
 
 
-def _target(target: NewTarget, why: str | None) -> Iterator[str]:
+def render_target(target: NewTarget, why: str | None = None) -> Iterator[str]:
+    """Yield the lines of a target's tables, an empty one last."""
     table = f"targets.{key(target.name) if '.' not in target.name else string(target.name)}"
     yield f"[{table}]"
     yield f"platform = {string(target.platform)}"
@@ -208,6 +213,10 @@ def _target(target: NewTarget, why: str | None) -> Iterator[str]:
         yield f"glibc = {string(target.glibc)}"
     if target.cpu:
         yield f"cpu = {string(target.cpu)}"
+    parts = [(kind, [part.partition(" ")[2] for part in target.parts if part.startswith(kind)]) for kind in _PARTS]
+    if target.parts:
+        yield f"[{table}.project]"
+        yield from (f"{kind}s = {inline_strings(names)}" for kind, names in parts if names)
     for half, requirements in (("pip", target.pip), ("conda", target.conda)):
         if requirements:
             yield f"[{table}.{half}]"

@@ -13,9 +13,10 @@ from envspec.base.errors import InputError, Place
 from envspec.draft import cog_yaml, dockerfile, environment_yml, pixi_toml, pyproject, setup_py
 from envspec.draft.gather import Gathered
 from envspec.draft.join import PART, Declaration, with_extras
+from envspec.draft.lines import located_toml, located_yaml
 from envspec.draft.model import Draft, Note
 from envspec.draft.requirements_txt import RequirementsReader
-from envspec.lock.formats.foreign.shape import Malformed, malformed, text_of, toml_of, yaml_of
+from envspec.lock.formats.foreign.shape import Malformed, malformed, text_of
 from envspec.packages.other_formats import BEGINS, PINS, TITLES, format_of
 
 # From a file of another tool to a draft of a spec.
@@ -48,27 +49,27 @@ def read_draft(path: Path, root: Path | None = None, known: frozenset[str] = fro
         if form == "requirements":
             reader.file(path)
         elif form == "environment_yml":
-            environment_yml.read(yaml_of(text), path, gathered, reader)
+            environment_yml.read(text, path, gathered, reader)
         elif form == "conda_list":
             environment_yml.read_list(text, path, gathered)
         elif form == "cog_yaml":
-            cog_yaml.read(yaml_of(text), path, gathered, reader)
+            cog_yaml.read(located_yaml(text), path, gathered, reader)
         elif form == "dockerfile":
             dockerfile.read(text, path, gathered, reader)
         elif form == "readme":
             dockerfile.read_commands(text, path, gathered, reader)
         elif form == "pixi_toml":
-            pixi_toml.read(text, toml_of(text), path, gathered)
+            pixi_toml.read(text, located_toml(text), path, gathered)
         elif form == "setup_py":
             setup_py.read(text, path, gathered, reader)
         elif form == "setup_cfg":
             setup_py.read_cfg(text, path, gathered)
         elif form == "python_version":
-            gathered.python_version(text.split("\n")[0], Place(str(path), 1))
+            gathered.claim("python-version", text.split("\n")[0], Place(str(path), 1))
         else:
-            pyproject.read(toml_of(text), path, gathered, reader)
+            pyproject.read(located_toml(text), path, gathered, reader)
     if form in ("environment_yml", "dockerfile", "readme", "conda_list"):
-        environment_yml.move_from_ended(text, path, gathered)
+        environment_yml.move_from_ended(path, gathered)
     if form != "pyproject" and gathered.project is not None:
         folder = Path(gathered.project[0])
         if Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(below)):
@@ -80,7 +81,11 @@ def read_draft(path: Path, root: Path | None = None, known: frozenset[str] = fro
         os.path.realpath(project_folder)
         for project_folder in (path.parent, gathered.project[0] if gathered.project else "")
     }
-    for name, extras in gathered.folders.items():
+    read: dict[str, tuple[str, ...]] = {}
+    # one may ask for another, which isn't an index's to give
+    while left := {name: extras for name, extras in gathered.folders.items() if read.get(name) != extras}:
+        name, extras = next(iter(left.items()))
+        read[name] = extras
         if not Path(os.path.realpath(name)).is_relative_to(os.path.realpath(below)):
             gathered.note(f"the project in {name} isn't read: it lies outside {below.name}", Place(str(path)))
         elif os.path.realpath(name) not in known:
@@ -103,7 +108,7 @@ def _project(path: Path, gathered: Gathered, reader: RequirementsReader) -> None
     """Read the project that a file installs: what it asks for counts where the spec can't name its folder."""
     with malformed(path):
         try:
-            pyproject.read(toml_of(text_of(path)), path, gathered, reader)
+            pyproject.read(located_toml(text_of(path)), path, gathered, reader)
         except Malformed as error:
             gathered.note(f"the project's own dependencies aren't read: {error}", Place(str(path)))
 
@@ -143,6 +148,14 @@ def read_repository(root: Path) -> tuple[Declaration, ...]:
         draft = _read(path, root)
         sources.append(Declaration(str(path), draft, _aside(relative, depth, names)))
     return tuple(sorted(sources, key=lambda declaration: declaration.aside is not None))
+
+
+def files_beside(folder: Path) -> tuple[str, ...]:
+    """List the files in a folder itself that say something of an environment, but for what is written for people."""
+    names = sorted(os.listdir(folder))
+    return tuple(
+        name for name in names if _FILES.fullmatch(name) and not name.startswith("README") and (folder / name).is_file()
+    )
 
 
 def is_pruned(folder: str) -> bool:

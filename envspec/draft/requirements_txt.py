@@ -59,6 +59,7 @@ class RequirementsReader:
 
     def lines(self, text: str, path: Path, *, constraints: bool = False, first: int | None = None) -> None:
         """Read the text of a file. `first` is the line where it stands, if it is part of another file."""
+        first = getattr(text, "line", first) if first is not None else None
         for number, line in logical_lines(text):
             place = Place(str(path), number if first is None else first)
             if other_file := OTHER_FILE.match(line):
@@ -78,9 +79,13 @@ class RequirementsReader:
             self.gathered.note(f"{without_credentials(name)} isn't read: save it beside this file", place)
             return
         other = path.parent / name
+        if other.name == "pyproject.toml":  # as uv has it
+            self._folder(str(Path(name).parent), path, place)
+            return
         if not Path(os.path.realpath(other)).is_relative_to(os.path.realpath(self.below)):
             self.gathered.note(f"{name} isn't read: it lies outside {self.below.name or self.below}", place)
             return
+        self.gathered.count_line(place)
         self.file(other, constraints=constraints)
 
     def _options(self, text: str, place: Place) -> None:
@@ -128,17 +133,19 @@ class RequirementsReader:
             self._folder(text, path, place)
             return
         if re.match(r"(?:[a-z]+\+)?[a-z]+://", text):
-            name = _name_of(text)
-            wheel = re.search(r"/(torch(?:vision|audio)?)-([^-/]+)-[^/]*\.whl$", text)
-            if wheel and index_name(text).startswith("pytorch/"):
-                self.gathered.requirement(f"{wheel[1]}=={unquote(wheel[2])}", place)
+            address, _, marker = map(str.strip, text.partition("; "))
+            where = f" ; {marker}" if marker else ""
+            name = _name_of(address)
+            wheel = re.search(r"/(torch(?:vision|audio)?)-([^-/]+)-[^/]*\.whl$", address)
+            if wheel and index_name(address).startswith("pytorch/"):
+                self.gathered.requirement(f"{wheel[1]}=={unquote(wheel[2])}{where}", place)
                 return
             if name is None:
                 self.gathered.note(f"{_excerpt(text)} is left out: write it as NAME @ URL", place)
                 return
-            if not EGG.search(text):
+            if not (EGG.search(address) or address.endswith(".whl")):
                 self.gathered.note(f"{_excerpt(text)} has no package's name: {name} is a guess by its URL", place)
-            text = f"{name} @ {text}"
+            text = f"{name} @ {address}{where}"
         self.gathered.requirement(text, place)
 
     def _folder(self, what: str, path: Path, place: Place) -> None:

@@ -47,7 +47,7 @@ def _take(keyword: ast.keyword, known: Mapping[str, object], path: Path, gathere
         gathered.note(f"{keyword.arg} is put together by code, which isn't run: {read}", place)
         return keyword.arg == "install_requires"
     if keyword.arg == "python_requires":
-        gathered.requires(value if isinstance(value, str) else None, place)
+        gathered.claim("python", value if isinstance(value, str) else "", place)
     elif keyword.arg == "install_requires":
         for line in requirement_lines(value) or ():
             gathered.requirement(line, place)
@@ -77,7 +77,7 @@ def read_cfg(text: str, path: Path, gathered: Gathered) -> None:
         raise Malformed(f"this isn't a setup.cfg: {error}") from None
     place = Place(str(path))
     options = dict(parser.items("options")) if parser.has_section("options") else {}
-    gathered.requires(options.get("python_requires"), place)
+    gathered.claim("python", options.get("python_requires", ""), place)
     for line in requirement_lines(options.get("install_requires")) or ():
         gathered.requirement(line, place)
     if parser.has_section("options.extras_require"):

@@ -17,7 +17,9 @@ from support.index import Index
 from support.packages import sdist, wheel
 from support.recorded import RecordedIndex
 
+from envspec.draft.claims import settle
 from envspec.draft.repository import read_draft
+from envspec.draft.targets import with_cuda
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
 from envspec.lock.read import load
 from envspec.packages.tags import marker_environment
@@ -197,8 +199,13 @@ def test_pixi_toml_comes_back_as_the_spec(
     assert told.code == 0 and "warning: pixi.toml: left out: target cu128-hopper: GPUs H100\n" in told.err
     monkeypatch.chdir("out")
     found = read_draft(Path("pixi.toml"))
-    (target,) = found.targets
-    assert (found.python, target.cuda, target.platform, target.gpus) == (PYTHON, "12.8", "linux-64", ("sm_90",))
+    (target,) = map(with_cuda, found.targets)
+    assert (settle(found.claims).python, target.cuda, target.platform, target.gpus) == (
+        PYTHON,
+        "12.8",
+        "linux-64",
+        ("sm_90",),
+    )
     assert found.pip == ("app>=1", "torch==2.9.*")
     assert [text for text, _ in found.overrides] == ["lib<3"]
     data = tomli.loads(Path("pixi.toml").read_text())

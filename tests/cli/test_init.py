@@ -14,6 +14,7 @@ from support.documents import valid
 from support.drafts import draft, notes
 
 from envspec.app.init import options_of
+from envspec.draft.claims import settle
 from envspec.draft.repository import read_draft, read_repository
 from envspec.packages.requirement import is_satisfiable
 from envspec.prove.doctor.feasibility import Hardware
@@ -315,9 +316,13 @@ NEWER = '[project]\nname = "a"\nversion = "1"\nrequires-python = ">=3.11"\ndepen
 @pytest.mark.parametrize(
     ("files", "said", "option"),
     [
-        (TORCHES, "torch (torch==2.1.0, torch==2.0.1)", "--prefer b.txt"),
-        (ADDRESSES, "acme (acme @ git+https://h/a, ", "--prefer a.txt"),
-        ({".python-version": "3.10", "pyproject.toml": NEWER}, "Python (3.10, >=3.11)", "--python 3.10"),
+        (TORCHES, "torch (torch==2.1.0 in a.txt:1, torch==2.0.1 in b.txt:1)", "--prefer b.txt"),
+        (ADDRESSES, "acme (acme @ git+https://h/a in a.txt:1, ", "--prefer a.txt"),
+        (
+            {".python-version": "3.10", "pyproject.toml": NEWER},
+            "Python (3.10 in .python-version:1, >=3.11 in pyproject.toml:4)",
+            "--python 3.10",
+        ),
         ({"Dockerfile": "FROM nvidia/cuda:12.4.1-base\n", "b.txt": "torch==2.1.0+cu118\n"}, "CUDA", "--cuda 11.8"),
     ],
 )
@@ -329,6 +334,26 @@ def test_a_contradiction_is_told_with_what_decides_it(
     ran = envspec("init", "demo", *words)
     assert ran.code == 2 and said in ran.err and option in ran.err and not Path("specs").exists()
     assert envspec("init", "demo", *words, *option.split()).code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("requirements.txt", "numpy==1.26.3\nsix\nnumpy==1.26.4\n", "numpy==1.26.3 in {}:1, numpy==1.26.4 in {}:3"),
+        (
+            "environment.yml",
+            "dependencies:\n  - imagecodecs=2022.9.26\n  - pip:\n    - imagecodecs==2023.1.23\n",
+            "imagecodecs==2023.1.23 in {}:4, imagecodecs 2022.9.26.* in {}:2",
+        ),
+    ],
+)
+def test_a_file_that_contradicts_itself_is_told_with_its_lines(
+    envspec: Envspec, name: str, text: str, said: str
+) -> None:
+    write({name: text})
+    ran = envspec("init", "demo", "--from", name)
+    assert ran.code == 2 and f"{name} contradicts itself: " in ran.err and said.format(name, name) in ran.err
+    assert f"hint: correct one of these lines in {name}" in ran.err and "--prefer" not in ran.err
 
 
 def test_the_preferred_file_counts_and_the_other_is_told(envspec: Envspec) -> None:
@@ -390,7 +415,11 @@ def test_setup_py_that_reads_its_lists_by_code() -> None:
         "def lists():\n    os._exit(7)\n    return open('requirements/runtime.txt')\n"
         "setup(install_requires=lists(), extras_require={'eval': ['nltk']}, python_requires='>=3.9')\n",
     )
-    assert (found.pip, found.requires_python, found.available) == (("einops",), ">=3.9", {"extra eval": ("nltk",)})
+    assert (found.pip, settle(found.claims).requires, found.available) == (
+        ("einops",),
+        ">=3.9",
+        {"extra eval": ("nltk",)},
+    )
     assert "setup.py:6: install_requires is put together by code" in notes(found)
 
 
@@ -424,16 +453,14 @@ def test_a_project_that_uv_builds_for_no_one_is_listed() -> None:
 def test_a_conda_export_named_requirements_txt() -> None:
     text = "# This file may be used to create an environment using:\n# platform: linux-64\n"
     found = draft("requirements.txt", text + "python=3.9.16=h7a1cb2a_0\nnumpy=1.24.3=py39\neinops=0.6.1=pypi_0\n")
-    assert (found.python, found.conda, found.pip) == ("3.9.16", ("numpy ==1.24.3",), ("einops==0.6.1",))
+    assert (settle(found.claims).python, found.conda, found.pip) == ("3.9.16", ("numpy ==1.24.3",), ("einops==0.6.1",))
 
 
 def test_a_source_of_an_extra_is_told() -> None:
     text = '[project]\nname = "a"\ndependencies = ["torch"]\n'
-    text += '[tool.uv.sources]\ntorch = [{ index = "pt", extra = "cpu" }]\n'
-    found = draft(
-        "pyproject.toml", text + '[[tool.uv.index]]\nname = "pt"\nurl = "https://h/whl/cpu"\nexplicit = true\n'
-    )
-    assert "torch: its source is left out, since it holds for the extra cpu alone" in notes(found)
+    text += '[tool.uv.sources]\ntorch = [{ git = "https://example.org/torch", extra = "own" }]\n'
+    found = draft("pyproject.toml", text)
+    assert "torch: its source is left out, since it holds for the extra own alone" in notes(found)
 
 
 def test_no_infeasible_target_is_written(envspec: Envspec) -> None:

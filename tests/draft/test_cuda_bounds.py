@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
-from support.drafts import draft, notes
+from support.drafts import draft, notes, settled
 from support.examples import examples
 
 from envspec.base.errors import Place
 from envspec.cli.main import run
-from envspec.draft.cuda import candidates
+from envspec.draft.claims import candidates
 from envspec.draft.gather import Gathered
 from envspec.facts.toolkits import cuda_releases
 from envspec.packages.names import conda_name
@@ -99,11 +99,11 @@ def test_a_pixi_toml(tables: str, spec: str) -> None:
 
 def test_what_contradicts_itself_is_told() -> None:
     found = draft("environment.yml", CONDA.format("cuda-version<12.9").replace("numpy", "cuda-toolkit=13.0"))
-    assert found.cuda == () or found.cuda == ("13.0",)
+    assert settled(found).cuda == () or settled(found).cuda == ("13.0",)
     assert "no CUDA is <12.9 and =13.0: choose one with --cuda" in notes(found)
     text = "  - pip: ['--extra-index-url https://download.example.org/whl/cu130', torch]\n"
     found = draft("environment.yml", f"dependencies:\n  - cuda-version<12.9\n{text}")
-    assert (found.cuda, found.cuda_bounds) == ((), ("<12.9",))
+    assert (settled(found).cuda, settled(found).cuda_bounds) == ((), ("<12.9",))
     assert "CUDA 13.0 is left out: <12.9 is asked for, too" in notes(found)
 
 
@@ -112,7 +112,10 @@ def test_files_that_contradict_each_other(capsys: pytest.CaptureFixture[str]) ->
     Path("environment.yml").write_text(CONDA.format("cuda-version>=12.4,<12.9"))
     assert run(["init", "demo", "--from", "Dockerfile", "--from", "environment.yml"]) == 2
     told = capsys.readouterr().err
-    assert "contradict each other: CUDA (13.0, >=12.4,<12.9)" in told and "hint: --cuda 13.0\n" in told
+    assert (
+        "contradict each other: CUDA (13.0 in Dockerfile:1, >=12.4,<12.9 in environment.yml:2)" in told
+        and "hint: --cuda 13.0\n" in told
+    )
     Path("Dockerfile").write_text("FROM nvidia/cuda:12.6.1-base\nRUN pip install six\n")
     assert run(["init", "demo", "--from", "Dockerfile", "--from", "environment.yml"]) == 0
     assert load_spec("specs/demo.toml").targets[0].cuda == "12.6"
@@ -142,8 +145,12 @@ def test_what_is_chosen_is_rattlers(bound: str) -> None:
     known = [one.version for one in cuda_releases()]
     strict = {one for one in known if read.matches(rattler.Version(one))}
     loose = {one for one in known if any(read.matches(rattler.Version(f"{one}.{patch}")) for patch in range(20))}
-    chosen = set(found.cuda) or set(candidates(found.cuda_bounds, "linux-64")) if found.cuda_bounds else set(found.cuda)
+    chosen = (
+        set(settled(found).cuda) or set(candidates(settled(found).cuda_bounds, "linux-64"))
+        if settled(found).cuda_bounds
+        else set(settled(found).cuda)
+    )
     if strict or loose:
         assert chosen and chosen <= (strict or loose)
     else:
-        assert found.cuda_bounds == ()
+        assert settled(found).cuda_bounds == ()

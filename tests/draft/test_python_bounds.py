@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings, strategies as st
 from packaging.specifiers import SpecifierSet
-from support.drafts import draft, notes
+from support.drafts import draft, notes, settled
 from support.examples import examples
 
 from envspec.base.errors import Place
@@ -98,7 +98,8 @@ def test_conda_forms_are_rattlers(bound: str) -> None:
     gathered = Gathered()
     gathered.python_of_match_spec(bound, Place("environment.yml"))
     found = gathered.draft()
-    asked = found.requires_python or (found.python and (f"=={found.python}" + ".*" * (found.python.count(".") < 2)))
+    python = settled(found).python
+    asked = settled(found).requires or (python and (f"=={python}" + ".*" * (python.count(".") < 2)))
     version = re.sub(r"=[^=,|<>~]*_[0-9]+$", "", bound)
     version = f"=={version.lstrip('=')}" if version != bound else version
     spec = rattler.VersionSpec(version)
@@ -107,7 +108,7 @@ def test_conda_forms_are_rattlers(bound: str) -> None:
     if admitted:
         assert ours == admitted, (bound, asked)
     else:
-        assert found.python is None and found.requires_python is None and "is left out" in notes(found)
+        assert settled(found).python is None and settled(found).requires is None and "is left out" in notes(found)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +121,7 @@ def test_conda_forms_are_rattlers(bound: str) -> None:
 )  # fmt: skip
 def test_an_environment_yml(line: str, expected: str) -> None:
     found = draft("environment.yml", f'dependencies:\n  - "{line}"\n  - numpy\n')
-    assert found.python == expected
+    assert settled(found).python == expected
     assert ("means 3.11.0 alone" in notes(found)) == (expected == "3.11.0")
 
 
@@ -134,9 +135,9 @@ def test_an_environment_yml(line: str, expected: str) -> None:
     ],
 )
 def test_a_version_that_a_file_names(name: str, text: str) -> None:
-    assert draft(name, text).python == "3.12.6"
+    assert settled(draft(name, text)).python == "3.12.6"
     older = draft(name, text.replace("3.12.6", "3.12.1"))
-    assert older.python == "3.12" and "3.12.1 is taken as 3.12: envspec knows no build of it" in notes(older)
+    assert settled(older).python == "3.12" and "3.12.1 is taken as 3.12: envspec knows no build of it" in notes(older)
 
 
 def test_files_that_say_it_together() -> None:
@@ -161,4 +162,4 @@ def test_environments_of_pixi_bound_it_together() -> None:
     text = '[workspace]\nchannels = ["conda-forge"]\nplatforms = ["linux-64"]\n[dependencies]\npython = ">=3.10"\n'
     text += '[feature.old.dependencies]\npython = "<=3.11"\n[environments]\nold = ["old"]\nnew = []\n'
     found = draft("pixi.toml", text)
-    assert found.requires_python == ">=3.10,<=3.11"
+    assert settled(found).requires == ">=3.10,<=3.11"

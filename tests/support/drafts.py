@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from envspec.draft.claims import Agreement, settle
 from envspec.draft.model import Draft
 from envspec.draft.repository import read_draft
 
@@ -12,6 +13,11 @@ def draft(name: str, text: str) -> Draft:
     return read_draft(Path(name))
 
 
+def settled(found: Draft) -> Agreement:
+    """What its bounds on Python and CUDA allow together."""
+    return settle(found.claims)
+
+
 def notes(found: Draft) -> str:
     """What is told of it, a line each."""
-    return "\n".join(map(str, found.notes))
+    return "\n".join(map(str, (*found.notes, *settled(found).notes)))

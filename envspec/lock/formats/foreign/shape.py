@@ -6,6 +6,7 @@ import codecs
 import errno
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -219,7 +220,7 @@ def text_of(path: Path, hint: str = "") -> str:
         content = read_operand(path, MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise InputError(f"this is larger than {MOST_BYTES >> 20} MiB", place=place, hint=hint or None)
-        text = decode(content.removeprefix(codecs.BOM_UTF8), str(path))
+        text = _read_by_mark(content) or decode(content.removeprefix(codecs.BOM_UTF8), str(path))
     except (FileNotFoundError, NotADirectoryError):
         raise InputError("there is no such file", place=place) from None
     except IsADirectoryError:
@@ -229,6 +230,27 @@ def text_of(path: Path, hint: str = "") -> str:
             raise InputError("there is no such file: its name is too long", place=place) from None
         raise StorageError(f"this can't be read: {error.strerror}", place=place) from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+_BOMS = (
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_CODING = re.compile(rb"#.*coding[:=]\s*([-\w.]+)")
+
+
+def _read_by_mark(content: bytes) -> str | None:
+    """Decode a text in another encoding than UTF-8 that it names itself, by its first bytes or as PEP 263 has it; None
+    for others. Source: pip 26.3, `_internal/req/req_file.py`."""
+    for mark, encoding in _BOMS:
+        if content.startswith(mark):
+            return content.removeprefix(mark).decode(encoding, "replace")
+    named = next(filter(None, map(_CODING.match, content.split(b"\n", 2)[:2])), None)
+    with suppress(LookupError, UnicodeDecodeError):
+        return content.decode(named[1].decode()) if named else None
+    return None
 
 
 def toml_of(text: str) -> Mapping[str, Any]:
