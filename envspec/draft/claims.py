@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
-from packaging.markers import InvalidMarker, Marker
+from packaging.markers import InvalidMarker
 
 from envspec.base.errors import Place
 from envspec.draft.model import Note, VersionClaim
@@ -16,7 +16,7 @@ from envspec.facts.python_builds import TRIPLES, versions_of
 from envspec.facts.toolkits import cuda_releases
 from envspec.packages.conda import admits
 from envspec.packages.python_range import bound_of, releases_of
-from envspec.packages.requirement import is_requirement
+from envspec.packages.requirement import is_requirement, parse_marker
 from envspec.packages.version_numbers import numbers
 from envspec.spec.forms import PYTHONS
 
@@ -65,7 +65,7 @@ def may_hold(marker: str, platform: str) -> bool:
     environment = {"sys_platform": system, "platform_machine": machine, "platform_system": _SYSTEMS[system]}
     environment |= {"os_name": "nt" if system == "win32" else "posix", "implementation_name": "cpython"}
     try:
-        parsed = Marker(marker)
+        parsed = parse_marker(marker)
         pythons = ({"python_version": minor, "python_full_version": f"{minor}.9"} for minor in PYTHONS)
         return any(parsed.evaluate({**environment, **python}) for python in pythons)
     except (InvalidMarker, ValueError):

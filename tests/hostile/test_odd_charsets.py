@@ -47,6 +47,10 @@ def test_a_spec(machine: Machine, charset: str) -> None:
 def test_a_file_from_which_a_spec_begins(machine: Machine, name: str, charset: str) -> None:
     (machine.folder / name).write_bytes(FILES[name].encode(charset))
     ran = machine.envspec("init", "made", "--from", name)
+    if name == "requirements.txt" and charset in MARKED:
+        # as pip does: PowerShell writes it so
+        assert ran.status == 0 and '"alpha"' in (machine.folder / "specs" / "made.toml").read_text(encoding="utf-8")
+        return
     assert ran.status == 2 and named(ran.error, name, charset, LINES[name]), ran.err
     assert not (machine.folder / "specs" / "made.toml").exists()
 

@@ -220,7 +220,9 @@ def text_of(path: Path, hint: str = "") -> str:
         content = read_operand(path, MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise InputError(f"this is larger than {MOST_BYTES >> 20} MiB", place=place, hint=hint or None)
-        text = _read_by_mark(content) or decode(content.removeprefix(codecs.BOM_UTF8), str(path))
+        # pip reads requirements by such a mark; TOML, Python and locks are UTF-8
+        marked = _read_by_mark(content) if path.suffix in (".txt", ".in") else None
+        text = marked or decode(content.removeprefix(codecs.BOM_UTF8), str(path))
     except (FileNotFoundError, NotADirectoryError):
         raise InputError("there is no such file", place=place) from None
     except IsADirectoryError:
