@@ -33,7 +33,7 @@ from envspec.resolve.pip.behind import OF_TARGET, find_behind, reason_of
 from envspec.resolve.pip.compile import UvCompile, compile_request, sources_for_uv
 from envspec.resolve.pip.direct import DirectFiles, DirectReader
 from envspec.resolve.pip.indexes import UvIndexes
-from envspec.resolve.pip.leads import LeadCase, Leading, leading, leads
+from envspec.resolve.pip.leads import LeadCase, Leading, leading
 from envspec.resolve.pip.loop import Answer, End, Settled, Unsettled, settle
 from envspec.resolve.pip.newest import first_day, newer_glibc
 from envspec.resolve.pip.notes import PipAnswer, downgrades, rejected_findings
@@ -340,7 +340,7 @@ class TargetSolver(Struct, frozen=True):
             for name, version in last_versions(last, own.problem.request).items()
             if name in case.order and any(release.version == version for release in case.fitting(name))
         }
-        return leading(leads(case), previous, case.taken)
+        return leading(case, previous)
 
     def _refuse(self, end: Settled) -> None:
         """Raise Retreated for a package of the spec, or an extra of its, that an end gives up for the target's sake."""
