@@ -67,12 +67,8 @@ class Processes(Struct):
         outputs = (each.decode(errors="replace").replace("\r\n", "\n") for each in (out, err))
         return subprocess.CompletedProcess(process.args, process.returncode, *outputs)
 
-    def begin(self) -> None:
-        """Allow new programs after a `stop`, which ended those of a failed question."""
-        self._stopped = False
-
     def stop(self) -> None:
-        """End every running program, and any that is started before `begin`."""
+        """End every running program, and any that is started later."""
         self._stopped = True
         for process in tuple(self._running):
             if process.poll() is None:
@@ -181,7 +177,7 @@ class Uv(Struct):
             raise ToolError(f"uv can't be started: {error}", hint="reinstall envspec: uv comes with it") from None
 
     def stop(self) -> None:
-        """End every running uv of this object, and any that it starts before its processes `begin` anew."""
+        """End every running uv of this object, and any that it starts later."""
         self.processes.stop()
 
 
