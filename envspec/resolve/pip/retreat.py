@@ -59,11 +59,6 @@ def names_python(release: Release, request: Request) -> bool:
     return takes_python(requires, request.full_python) and not takes_python(requires, _next(request.python))
 
 
-def suspects(packages: Iterable[Found], request: Request, releases: Releases) -> tuple[Found, ...]:
-    """Pick the packages of a solution that `retreats` has to look at, whatever is required of them."""
-    return tuple(package for package in packages if next(_of(package, request, {}, releases), None) is not None)
-
-
 def retreats(
     packages: Iterable[Found], request: Request, asks: Mapping[str, Asks], releases: Releases
 ) -> tuple[Retreat, ...]:
@@ -195,14 +190,14 @@ def review_python(
     above = {name: version for bound in before for name, version in bound.above}
     if went_back(above, packages, request, releases):
         refuse_bounds_of_python(problem, releases)
-    unsure = suspects(packages, request, releases)
-    if not unsure:
+    # METADATA is read only where pages, whatever is required of a package, leave a doubt
+    if not retreats(packages, request, {}, releases):
         return ()
     answer = resolution()
     # of one whose source uv has seen already something else stands in the release's way
     unnamed = [
         retreat
-        for retreat in retreats(unsure, request, answer.asks, releases)
+        for retreat in retreats(packages, request, answer.asks, releases)
         if not (retreat.may_be_built and retreat.name in request.unfit)
     ]
     if lost := [capped for capped in unnamed if not capped.may_be_built and capped.named is None]:
