@@ -128,7 +128,7 @@ def first_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferenc
     shared = (public(pins) for pins in keep.values() if pins.versions)
     if not own:
         return next(shared, Preferences())
-    return replace(own[0], versions=_own_pins(keep, names), last=last_of(keep, names))
+    return replace(own[0], versions=_own_pins(keep, names))
 
 
 def last_versions(last: Mapping[str, str], request: Request) -> dict[str, str]:

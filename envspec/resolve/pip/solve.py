@@ -307,23 +307,28 @@ class PipResolver(Struct, frozen=True, dict=True):
         keep: Mapping[str, Preferences],
         serving: Serving,
     ) -> dict[str, PipAnswer]:
-        alike = {name: _Alike.of(name, names, keep) for names in groups.values() for name in names}
+        alike = {name: names for names in groups.values() for name in names}
+        last = {name: last_of(keep, names) for name, names in alike.items()}
 
         def choose(name: str, request: Request) -> TorchIndexes:
-            chosen, pinned = self._index(request), alike[name].torch
+            chosen, pinned = self._index(request), newest_torch(keep, alike[name])
             return TorchIndexes(choose_for_pin(request, chosen, pinned), chosen, pinned)
+
+        def prefer_old(name: str, shared: Preferences) -> Prefer:
+            # variants are those of the target's own machines
+            variants = keep[name].variants if name in keep else {}
+            return partial(localise, replace(first_of(keep, alike[name]), variants=variants).over(shared))
 
         def job(name: str, prefer: Prefer, before: PipAnswer | None = None) -> Callable[[], PipAnswer]:
             subject = before.subject if before and before.subject else targets[name]
             torch = partial(_only, TorchIndexes.of(before.index)) if before else partial(choose, name)
-            return partial(self._solve, TargetSolver(subject, name, serving, torch, prefer, alike[name].last))
+            return partial(self._solve, TargetSolver(subject, name, serving, torch, prefer, last[name]))
 
         pool = Pool(max(_AT_ONCE, os.cpu_count() or 1))
         try:
             first, *rest = alike
-            if (before := alike[first].old).versions:
-                shared = public(before)
-                return answer_together(pool, {n: job(n, partial(localise, alike[n].old.over(shared))) for n in alike})
+            if (before := first_of(keep, alike[first])).versions:
+                return answer_together(pool, {n: job(n, prefer_old(n, public(before))) for n in alike})
             # without an old lock the first answer sets the versions that the others shall share
             begun_in = {request: choose(members[0], request).first for request, members in groups.items()}
             releases = torch_holes.newest_releases(begun_in)
@@ -335,7 +340,7 @@ class PipResolver(Struct, frozen=True, dict=True):
                 return answer_together(pool, jobs | {n: job(n, prefer[n]) for n in rest})
             apart = FAMILY if len(set(releases.values())) > 1 else ()
             following = {
-                n: job(n, prefer[n] if n in alike[first].names else after(begun, prefer[n], localised=not apart))
+                n: job(n, prefer[n] if n in alike[first] else after(begun, prefer[n], localised=not apart))
                 for n in rest
             }
             answers = {first: begun, **answer_together(pool, following)}
@@ -385,26 +390,6 @@ class PipResolver(Struct, frozen=True, dict=True):
     @cached_property
     def _uv_indexes(self) -> UvIndexes:
         return UvIndexes(self.pages, self.indexes, self.flat, self.default_index)
-
-
-class _Alike(Struct, frozen=True):
-    """A target among those with an equal request.
-
-    names  of all of these
-    torch  the release of the old lock that they keep
-    old    the versions that the target keeps; variants are those of its own machines
-    last   the versions of the old lock, whether they are kept or not
-    """
-
-    names: tuple[str, ...]
-    torch: str | None
-    old: Preferences
-    last: Mapping[str, str]
-
-    @classmethod
-    def of(cls, name: str, names: tuple[str, ...], keep: Mapping[str, Preferences]) -> _Alike:
-        old = replace(first_of(keep, names), variants=keep[name].variants if name in keep else {})
-        return cls(names, newest_torch(keep, names), old, last_of(keep, names))
 
 
 def _only(value: _T, whatever: object) -> _T:
