@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -17,7 +17,6 @@ from envspec.artifacts.metadata import MetadataReader, release_of
 from envspec.artifacts.sdist.source import SourceReader
 from envspec.artifacts.sdist.static_source import StaticReader
 from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, Infeasible, OutsideError, about
-from envspec.base.finding import Finding
 from envspec.base.progress import Counting
 from envspec.base.redact import redact
 from envspec.base.texts import printable
@@ -27,7 +26,6 @@ from envspec.net.index_proxy.address import ALLOWED, VARIANT, WHEEL, FileAddress
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.net.remote_file import DamagedFile, FileHashes
-from envspec.net.simple_page import NO_DATE
 from envspec.packages.conflict import Conflict, Unsatisfiable
 from envspec.packages.edges import Markers
 from envspec.packages.metadata import Metadata, metadata_of, metadata_text, of_variant
@@ -298,33 +296,6 @@ def dated_sources(
 def _waits_for_wheels(release: Release, request: Request) -> bool:
     late = [file for file, _ in release.late]
     return release.source and wheels_fit(late, request) and not wheels_fit(release.wheels, request)
-
-
-def missing_dates(
-    solutions: Mapping[Request, Sequence[Found]],
-    groups: Mapping[Request, tuple[str, ...]],
-    releases: Callable[[Request], Releases],
-) -> Iterator[Finding]:
-    """Yield one note for each index of the spec's own without upload times that `exclude-newer` should bound."""
-    without: dict[str, dict[str, None]] = {}
-    for request, packages in solutions.items():
-        sources, of = dict(request.sources), releases(request)
-        for name in (
-            package.name for package in packages if package.name in sources and request.not_after(package.name)
-        ):
-            if any(release.uploaded == NO_DATE for release in of(name)):
-                without.setdefault(sources[name], {}).update(dict.fromkeys(groups[request]))
-    for index, targets in without.items():
-        message = f"the index {index} has no upload times: exclude-newer doesn't bound what comes from it"
-        yield Finding("info", "no-upload-times", message, targets=tuple(targets))
-
-
-def own_hashes(urls: Sequence[str]) -> Iterator[Finding]:
-    """Yield one note for the files whose pages have no hash: envspec hashed the files that it fetched."""
-    if urls:
-        files = sorted(unquote(urlsplit(url).path.rpartition("/")[2]) for url in urls)
-        message = f"the index's page has no sha256 of {', '.join(files)}: lock read the whole and took the hash itself"
-        yield Finding("info", "hashed-here", message)
 
 
 def ways_to_pre_releases(barred: Sequence[str]) -> tuple[Way, ...]:

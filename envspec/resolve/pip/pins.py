@@ -8,7 +8,6 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from envspec.base.errors import Infeasible
-from envspec.base.finding import Finding
 from envspec.base.redact import without_credentials
 from envspec.base.texts import without_unseen
 from envspec.facts.corrections import Corrections, implies
@@ -198,20 +197,3 @@ def for_variants(
     versions = tuple((name, known[name]) for name in _BUILT_AGAINST if name in known)
     labels = tuple((name, *pinned[name]) for name in variants if name in pinned)
     return replace(request, variants=variants, machine=replace(machine, versions=versions, locked=labels))
-
-
-def variant_notes(
-    answers: Mapping[Request, Sequence[Found]], groups: Mapping[Request, tuple[str, ...]]
-) -> Iterator[Finding]:
-    """Yield one note for each package of which one GPU of a target would get another variant than all together."""
-    notes: dict[str, list[str]] = {}
-    for request, packages in answers.items():
-        for package in packages:
-            file = file_to_install(package, request)
-            chosen = file.variant if file else None
-            alone = [f"sm_{gpu.replace('.', '')} alone {label}" for gpu, label in chosen.alone] if chosen else []
-            if chosen and any(label != chosen.label for _, label in chosen.alone):
-                text = f"{package.name} {package.version} is the variant {chosen.label}, which serves all of its GPUs"
-                notes.setdefault(f"{text}; {', '.join(alone)}", []).extend(groups[request])
-    for text, names in notes.items():
-        yield Finding("info", "variant-for-all-gpus", text, targets=tuple(names))
