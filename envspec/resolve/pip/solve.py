@@ -45,11 +45,7 @@ from envspec.resolve.pip.behind import Behind, behind_findings, find_behind
 from envspec.resolve.pip.confusion import refuse_unsaid, refuse_unsaid_builds
 from envspec.resolve.pip.direct import DirectReader
 from envspec.resolve.pip.indexes import UvIndexes
-from envspec.resolve.pip.newest import (
-    Releases,
-    find_newest,
-    is_behind,
-)
+from envspec.resolve.pip.newest import Releases, admitted_releases, is_behind
 from envspec.resolve.pip.notes import PipAnswer, Solution, notes_of
 from envspec.resolve.pip.pins import file_to_install, pins_of
 from envspec.resolve.pip.problem import Subject, Unreviewed
@@ -150,22 +146,19 @@ class PipResolver(Struct, frozen=True, dict=True):
 
     def is_behind(self, request: Request, versions: Mapping[str, str]) -> bool:
         """Return whether versions leave a package of the request's own far behind. Raises IndexFailure."""
-        releases, taken = self._uv_indexes.releases(request), {**versions}
-        newest = find_newest(request, releases)
+        releases = self.releases(request)
         # of torch the target's own CUDA decides, where it has one within the bounds
-        if "torch" in newest and (held := torch_index.lockable_releases(request, request.cuda)):
-            newest["torch"] = held[-1]
+        held = torch_index.lockable_releases(request, request.cuda)
 
-        def is_far(name: str, version: str) -> bool:
+        def is_far(name: str) -> bool:
             by_version = {release.version: release for release in releases(name)}
-            own, best = by_version.get(taken.get(name, "").partition("+")[0]), by_version.get(version)
+            admitted = (release.version for release in admitted_releases(name, request, releases))
+            newest = held[-1] if name == "torch" and held else next(admitted, "")
+            own, best = by_version.get(versions.get(name, "").partition("+")[0]), by_version.get(newest)
             return own is not None and best is not None and is_behind(own, best, name, by_version.values())
 
-        return any(
-            is_far(name, version)
-            for name, version in newest.items()
-            if name not in (*FAMILY[1:], "triton") and not is_toolkit(name)
-        )
+        names = (name for name in request.named if name not in (*FAMILY[1:], "triton") and not is_toolkit(name))
+        return any(map(is_far, names))
 
     def _resolve(self, targets: Mapping[str, _S], keep: Mapping[str, Preferences]) -> Answered[_S]:
         requests = {name: target.request for name, target in targets.items() if target.request is not None}
