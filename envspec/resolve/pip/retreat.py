@@ -328,11 +328,13 @@ def lost_extras(
     request: Request,
     offered: Callable[[Found], frozenset[str]],
     ahead: Mapping[str, tuple[str, str, str | None]],
+    offers: Callable[[str, str], frozenset[str]],
     releases: Releases,
 ) -> Iterator[LostExtra]:
-    """Find the extras that the spec asks for, that a solution doesn't have and that a newer release may have: one that
+    """Find the extras that the spec asks for, that a solution doesn't have and that a newer release `offers`: one that
     the target refuses, or the one `ahead`, which uv takes without envspec's bounds, with its demand on the target and
-    its glibc. Extras that the spec accepts to lose are left out."""
+    its glibc. Extras that the spec accepts to lose are left out, and those of releases that can't be read: there the
+    warning of an extra that isn't there stands alone."""
     packages, alone = {package.name: package for package in solution}, own_asks(request)
     holds = markers_of(request.platform, request.full_python).hold
     for line in request.effective:
@@ -349,8 +351,9 @@ def lost_extras(
             refused = not takes_python(release.requires_python or "", request.full_python)
             version, wants, glibc = ahead.get(head.name, ("", "", None))
             if refused or is_skipped(release, request, head.name) or version == release.version:
-                for extra in sorted(lost):
-                    yield LostExtra(line, head.name, str(package.version), extra, release, wants, glibc)
+                newer = offers(head.name, release.version)
+                for extra in sorted(lost & newer):
+                    yield LostExtra(line, head.name, str(package.version), extra, release, wants, glibc, newer)
                 break
 
 

@@ -8,7 +8,6 @@ then solved side by side.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -72,7 +71,7 @@ from envspec.resolve.pip.sharing import (
     with_torch,
 )
 from envspec.resolve.pip.sources_needed import SourcesNeeded
-from envspec.resolve.pip.target_solver import Prefer, Serving, TargetSolver, TorchIndexes
+from envspec.resolve.pip.target_solver import Prefer, Serving, TargetSolver, TorchIndexes, new_folder
 from envspec.resolve.torch_index import choice as torch_index, holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex, choose_for_pin
 from envspec.resolve.uv.program import Processes, Uv
@@ -205,7 +204,8 @@ class PipResolver(Struct, frozen=True, dict=True):
     def findings(self, known: Iterable[Finding] = ()) -> tuple[Finding, ...]:
         """Give the findings on the last solutions, besides those of `others`."""
         hashed = self.hashes.hashed_urls() if self.hashes else ()
-        notes = [*self._of_holes(), *notes_of(self._solutions, self._uv_indexes.releases, hashed, self.sources.static)]
+        notes = [*merge_targets(self._of_holes())]
+        notes += notes_of(self._solutions, self._uv_indexes.releases, hashed, self.sources.static)
         behind: list[Finding] = []
         for solution in self._solutions:
             notes += [replace(finding, targets=solution.targets) for finding in solution.answer.findings]
@@ -214,20 +214,14 @@ class PipResolver(Struct, frozen=True, dict=True):
             behind += [replace(finding, targets=solution.targets) for finding in lags]
         return (*notes, *merge_targets(behind))
 
-    def _of_holes(self) -> tuple[Finding, ...]:
+    def _of_holes(self) -> Iterator[Finding]:
         """Warn of what the shipped facts lack, where torch is older for it."""
-        requests = {solution.targets[0]: solution.answer.request for solution in self._solutions}
-        shared = torch_holes.everywhere(requests, {solution.targets[0]: solution.pins for solution in self._solutions})
-        holes = (
-            (
-                solution,
-                torch_holes.finding(
-                    solution.answer.request, solution.answer.index, solution.pins, solution.pinned.get("torch"), shared
-                ),
-            )
-            for solution in self._solutions
-        )
-        return merge_targets(replace(hole, targets=solution.targets) for solution, hole in holes if hole)
+        shared = torch_holes.everywhere((solution.answer.request, solution.pins) for solution in self._solutions)
+        for solution in self._solutions:
+            request, index = solution.answer.request, solution.answer.index
+            pinned = solution.pinned.get("torch")
+            if hole := torch_holes.finding(request, index, solution.pins, pinned, shared):
+                yield replace(hole, targets=solution.targets)
 
     def _behind(self, solution: Solution) -> tuple[Behind, ...]:
         """Find what stays behind in a solution."""
@@ -243,13 +237,13 @@ class PipResolver(Struct, frozen=True, dict=True):
     @contextmanager
     def _serving(self, groups: Mapping[Request, tuple[str, ...]], counting: Counting) -> Iterator[Serving]:
         """Give what answers for these requests: the index proxy, and the readers of what is chosen."""
-        live = self._live(groups)
+        live, folder = self._live(groups), partial(new_folder, self.scratch)
         allowed = frozenset(name for request in groups for name in request.allow_source)
         with self._building(allowed, counting) as sources:
-            describe = Describer(self.wheels, sources, _below(self.scratch), counting, self.hashes)
+            describe = Describer(self.wheels, sources, folder(), counting, self.hashes)
             provided = requests_of(groups)
             with open_proxy(live, provided, pages=self.pages, metadata=describe, folder=self.cache) as proxy:
-                addresses, places = addresses_of(groups), _below(self.scratch)
+                addresses, places = addresses_of(groups), folder()
                 reading = Reading(self.wheels, sources, proxy, allowed, addresses, places, counting)
 
                 known: dict[object, tuple[Pin, ...]] = {}
@@ -269,8 +263,8 @@ class PipResolver(Struct, frozen=True, dict=True):
                     self._published,
                     proxy,
                     reading,
-                    DirectReader(self.cache, self.pages.files, self.wheels, sources, _below(self.scratch), counting),
-                    _below(self.scratch),
+                    DirectReader(self.cache, self.pages.files, self.wheels, sources, folder(), counting),
+                    folder(),
                     lambda variant: self.live_pages(variant) is not None,
                     pins_of_answer,
                     self.hashes,
@@ -346,7 +340,7 @@ class PipResolver(Struct, frozen=True, dict=True):
                 if versions_of(answer.packages).keys() == versions_of(answers[n].packages).keys()
             }
         except BaseException:
-            self.uv.stop()
+            self.uv.processes.stop()
             raise
         finally:
             pool.shutdown(cancel_futures=True)
@@ -372,7 +366,7 @@ class PipResolver(Struct, frozen=True, dict=True):
         if not allowed:
             yield self.sources
             return
-        shown = Describer(self.wheels, self.sources, _below(self.scratch), counting)
+        shown = Describer(self.wheels, self.sources, new_folder(self.scratch), counting)
         with build_requirements(self.pages, shown, self.default_index, self.cache) as builds:
             yield replace(self.sources, builds=builds)
 
@@ -388,8 +382,3 @@ class PipResolver(Struct, frozen=True, dict=True):
 def _only(value: _T, whatever: object) -> _T:
     """Give the same for everything."""
     return value
-
-
-def _below(scratch: Path) -> Path:
-    """Make a new folder, as a resolver may resolve several times."""
-    return Path(tempfile.mkdtemp(dir=scratch))

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import TypeGuard, TypeVar
 
@@ -155,9 +156,10 @@ class Serving(Struct, frozen=True):
     hashes: FileHashes | None = None
     ends: Ends = field(default_factory=Ends)
 
-    def new_folder(self) -> Path:
-        """Make a new folder, as a resolver may resolve several times."""
-        return Path(tempfile.mkdtemp(dir=self.scratch))
+
+def new_folder(scratch: Path) -> Path:
+    """Make a new folder, as a resolver may resolve several times."""
+    return Path(tempfile.mkdtemp(dir=scratch))
 
 
 class TargetSolver(Struct, frozen=True):
@@ -184,7 +186,9 @@ class TargetSolver(Struct, frozen=True):
         try:
             end = settle(self._begin(begun), self.ask, reviews, self._lead)
         except UnmetImport as failed:
-            raise with_metadata_line(failed, begun.own_request, serving.reading.sources, serving.new_folder()) from None
+            raise with_metadata_line(
+                failed, begun.own_request, serving.reading.sources, new_folder(serving.scratch)
+            ) from None
         except IndexFailure as failure:
             raise self._explain_failure(failure, begun.own_request) from None
         if isinstance(end, Settled):
@@ -311,7 +315,7 @@ class TargetSolver(Struct, frozen=True):
                 replace(serving.uv, fresh=serving.uv.fresh or problem.is_fresh),
                 problem.question,
                 serving.indexes.for_request(problem.question, index if gated else None, serving.proxy),
-                serving.new_folder(),
+                new_folder(serving.scratch),
                 self.label,
                 serving.proxy,
                 self._prefer_versions(problem).all,
@@ -365,16 +369,12 @@ class TargetSolver(Struct, frozen=True):
         def extras_in(package: Found) -> frozenset[str]:
             return read_metadata((package,), request, self.serving.reading)[package.name].extras
 
-        lost = lost_extras(case.packages, request, extras_in, ahead, self.serving.indexes.releases(request))
-        extras = self.serving.published.extras
-        known = [
-            replace(lost_extra, offers=extras(request, index, lost_extra.name, lost_extra.release.version))
-            for lost_extra in lost
-        ]
-        # where they can't be read, the warning of an extra that isn't there stands alone
-        refuse_lost_extras(
-            [lost_extra for lost_extra in known if lost_extra.extra in lost_extra.offers], request, self.label
+        offers, releases = (
+            partial(self.serving.published.extras, request, index),
+            self.serving.indexes.releases(request),
         )
+        lost = lost_extras(case.packages, request, extras_in, ahead, offers, releases)
+        refuse_lost_extras([*lost], request, self.label)
 
     def _answer(self, end: Settled) -> PipAnswer:
         problem, packages, reading = end.problem, end.answer.packages, self.serving.reading
