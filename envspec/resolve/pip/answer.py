@@ -21,24 +21,36 @@ from envspec.base.progress import Counting
 from envspec.base.redact import redact
 from envspec.base.texts import printable
 from envspec.facts.corrections import Correction, Corrections
+from envspec.facts.cuda_stack import TORCH as TORCHES
 from envspec.facts.python_builds import newest_build
 from envspec.net.index_proxy.address import ALLOWED, VARIANT, WHEEL, FileAddress
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.net.remote_file import DamagedFile, FileHashes
 from envspec.packages.conflict import Conflict, Unsatisfiable
-from envspec.packages.edges import Markers
+from envspec.packages.edges import Markers, shortest_paths
 from envspec.packages.metadata import Metadata, metadata_of, metadata_text, of_variant
+from envspec.packages.names import requirement_name
 from envspec.packages.python_range import range_between
 from envspec.packages.requirement import canonical_name, head_of, published_requirement
 from envspec.packages.stated import StatedMetadata, find_metadata
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.edges import active_lines, reachable_packages, two_answers
-from envspec.resolve.pip.newest import Asks, Releases, asks_of, newer_than, skipped_releases, suits_target, wheels_fit
+from envspec.resolve.pip.newest import (
+    Asks,
+    Releases,
+    asks_of,
+    needed_glibc,
+    needed_python,
+    newer_than,
+    skipped_releases,
+    suits_target,
+    wheels_fit,
+)
 from envspec.resolve.pip.pins import complete_metadata, file_to_install
 from envspec.resolve.pip.reading import Reading
 from envspec.resolve.pip.request import Request
-from envspec.resolve.pip.sources_needed import NeededSource, SourcesNeeded, needed_source
+from envspec.resolve.pip.sources_needed import NeededSource, SourcesNeeded
 from envspec.resolve.uv.answer import Found, FoundFile
 from envspec.spec.way import Way, avoiding
 
@@ -225,7 +237,7 @@ def sources_needed(
 ) -> SourcesNeeded | None:
     """Find the packages of all targets that are needed from source and may not be built: the build runs their code, and
     the spec doesn't allow it."""
-    needed: dict[NeededSource, list[str]] = {}
+    needed = []
     for request, answer in answers.items():
         for package in answer.packages:
             file = file_to_install(package, request)
@@ -236,8 +248,28 @@ def sources_needed(
                 continue
             if find_metadata(request.metadata, package.name, str(package.version)):
                 facts = replace(facts, trust="static")
-            source = needed_source(package, facts, request, answer.edges, releases(request), answer.list_dependencies)
-            needed.setdefault(source, []).extend(groups[request])
+            roots = sorted(map(requirement_name, request.requirements))
+            page = releases(request)(package.name)
+            release = next((release for release in page if release.version == package.version), None)
+            wheels = release.wheels if release else ()
+            lacks = facts.imports.lacks(package.name, facts.builds, has_torch=not TORCHES.isdisjoint(answer.edges))
+            needed.append(
+                NeededSource(
+                    package.name,
+                    str(package.version),
+                    shortest_paths(roots, answer.list_dependencies).get(package.name, (package.name,)),
+                    facts.trust,
+                    facts.compiles,
+                    bool(wheels),
+                    needed_glibc(wheels, request),
+                    release is not None and wheels_fit([file for file, _ in release.late], request),
+                    needed_python(wheels, request),
+                    facts.fetches,
+                    # before the build is asked, and what it declares is solved
+                    lacks if lacks and lacks.is_sure(facts.builds) else None,
+                    groups[request],
+                )
+            )
     return SourcesNeeded(needed) if needed else None
 
 
