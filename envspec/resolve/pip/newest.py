@@ -243,9 +243,8 @@ def needed_python(wheels: Sequence[str], request: Request) -> str | None:
     """Find the Python nearest to a target's, an older one first, with which one of some wheels fits; None where none
     does."""
     own = int(request.python.split(".")[1])
-    minors = sorted({int(minor) for file in wheels for minor in _OF_PYTHON.findall(file)} - {own})
-    nearest = [*(minor for minor in reversed(minors) if minor < own), *(minor for minor in minors if minor > own)]
-    pythons = (f"3.{minor}" for minor in nearest)
+    minors = {int(minor) for file in wheels for minor in _OF_PYTHON.findall(file)} - {own}
+    pythons = (f"3.{minor}" for minor in sorted(minors, key=lambda minor: (minor > own, abs(minor - own))))
     return next((python for python in pythons if wheels_fit(wheels, replace(request, python=python))), None)
 
 
