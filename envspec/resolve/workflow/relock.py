@@ -279,15 +279,12 @@ def _relock(request: RelockRequest, resolvers: Resolvers, findings: list[Finding
     spec = replace(case.spec, python_builds={python.platform: python.version for python in (pythons if own else ())})
     case = replace(case, spec=spec)
     preserved = preserve(request.first, Upgrade()) if request.first else preserve(old, move, flaws)
-    names = frozenset(target.name for target in targets)
-    run = _Relocking(request, resolvers, case, names, flaws, bounds, begun)
+    run = _Relocking(request, resolvers, case, frozenset(target.name for target in targets), flaws, bounds, begun)
 
     ready, before, refused = run.prepare(targets)
     solved = tuple[Solved, ...]()
     try:
-        solved = (
-            solve(ready, resolvers, preserved, partial(of_pins, spec, releases=resolvers.releases)) if ready else ()
-        )
+        solved = solve(ready, resolvers, preserved, partial(of_pins, spec, releases=resolvers.releases))
         refused = (*refused, *run.refusals(spec, solved))
     except EnvspecError as error:
         if is_obstacle(error):
