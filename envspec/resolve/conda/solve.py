@@ -80,14 +80,6 @@ def conda_failure(error: Exception, label: str, *, offline: bool) -> EnvspecErro
     return ToolError(f"{label}: the conda solver failed: {text}", hint=_CHANNELS)
 
 
-def panic_failure(label: str) -> IndexFailure:
-    """Make the error for a panic of rattler's. It blames the channels: their answers are rattler's only input."""
-    return IndexFailure(
-        f"{label}: rattler can't read what one of the channels serves, and says no more",
-        hint=_CHANNELS,
-    )
-
-
 def unsatisfiable(text: str, label: str) -> Unsatisfiable:
     """Shorten a solver's report of a conflict, which repeats itself for each version."""
     report = _condense(_PREFIX.sub("", text))
@@ -393,7 +385,9 @@ class CondaResolver(Struct, frozen=True, dict=True):
         except BaseException as error:
             if not is_panic(error):
                 raise
-            raise panic_failure(label) from None
+            # the channels' answers are rattler's only input
+            message = f"{label}: rattler can't read what one of the channels serves, and says no more"
+            raise IndexFailure(message, hint=_CHANNELS) from None
 
     async def query(self, specs: Sequence[MatchSpec], platforms: Iterable[Any], label: str) -> list[RepoDataRecord]:
         """List every record of the channels that one of the match specs matches. `label` and the errors are those of

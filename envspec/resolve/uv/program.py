@@ -167,7 +167,7 @@ class Uv(Struct):
     def run(
         self, arguments: Sequence[str], *, cwd: Path, more: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run uv to its end, or until an interrupt or a call of `stop`. `more` adds to its variables."""
+        """Run uv to its end, or until an interrupt, or until its processes are stopped. `more` adds to its variables."""
         try:
             return self.processes.run(
                 [self.executable, *arguments], cwd=cwd, env={**self.environment(), **(more or {})}
@@ -175,10 +175,6 @@ class Uv(Struct):
         except OSError as error:
             refuse_shortage("uv", error)
             raise ToolError(f"uv can't be started: {error}", hint="reinstall envspec: uv comes with it") from None
-
-    def stop(self) -> None:
-        """End every running uv of this object, and any that it starts later."""
-        self.processes.stop()
 
 
 def find_uv(env: Mapping[str, str]) -> Uv:
