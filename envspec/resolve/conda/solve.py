@@ -243,18 +243,19 @@ def _reverse(version: str) -> tuple[int, ...]:
     return tuple(-number for number in numbers_in(version))
 
 
-Admits = Callable[[str, BuildRecord], bool]
-"""Return whether a match spec (one of a record's `depends`) admits a build."""
-
-
-def shared_versions(
-    solved: Mapping[CondaRequest, Sequence[BuildRecord]], admits: Admits
-) -> dict[CondaRequest, dict[str, str]]:
+def _worth_sharing(solved: Mapping[CondaRequest, Solution]) -> dict[CondaRequest, dict[str, str]]:
     """Give the preferences of each request that is worth a second solve: name → version, and the build if it stays.
 
     Packages that differ between requests may agree on the lowest version that any of them has. CUDA's own packages
     differ by their nature, and versions that the rest of a solution excludes aren't tried. Empty if nothing can move.
     """
+    from rattler import MatchSpec
+
+    records = {build: record for solution in solved.values() for build, record in solution.items()}
+
+    def admits(depend: str, build: BuildRecord) -> bool:
+        return MatchSpec(depend).matches(records[build])
+
     lowest: dict[str, BuildRecord] = {}
     for builds in solved.values():
         for build in builds:
@@ -277,7 +278,7 @@ def shared_versions(
 
 
 def _movable(
-    own: Mapping[str, BuildRecord], moving: Mapping[str, BuildRecord], admits: Admits
+    own: Mapping[str, BuildRecord], moving: Mapping[str, BuildRecord], admits: Callable[[str, BuildRecord], bool]
 ) -> dict[str, BuildRecord]:
     """Find the packages that can move together while all others stay."""
     left = dict(moving)
@@ -555,18 +556,6 @@ class _Solve(Struct, frozen=True):
             text = describe_cuda_builds(name, builds, self.request.cuda, self.request.python, versions)
             texts += [text] if text else []
         return ". ".join(texts) or None
-
-
-def _worth_sharing(solved: Mapping[CondaRequest, Solution]) -> dict[CondaRequest, dict[str, str]]:
-    from rattler import MatchSpec
-
-    if len(solved) < 2:
-        return {}
-    records = {build: record for solution in solved.values() for build, record in solution.items()}
-    return shared_versions(
-        {request: tuple(solution) for request, solution in solved.items()},
-        lambda depend, build: MatchSpec(depend).matches(records[build]),
-    )
 
 
 async def _together(jobs: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
