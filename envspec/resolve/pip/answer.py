@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import unquote
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.artifacts.metadata import MetadataReader, release_of
@@ -19,6 +18,7 @@ from envspec.artifacts.sdist.static_source import StaticReader
 from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, Infeasible, OutsideError, about
 from envspec.base.progress import Counting
 from envspec.base.redact import redact
+from envspec.base.scratch import new_folder
 from envspec.base.texts import printable
 from envspec.facts.corrections import Correction, Corrections
 from envspec.facts.cuda_stack import TORCH as TORCHES
@@ -65,7 +65,7 @@ _NO_METADATA = b"Metadata-Version: 2.1\n\n"
 
 
 class Describer(Struct):
-    """The source of METADATA for the proxy. `scratch` is an empty folder for builds, `hashes` has those of files whose
+    """The source of METADATA for the proxy. `scratch` has the folders of builds, `hashes` has those of files whose
     page says none."""
 
     wheels: MetadataReader
@@ -73,7 +73,6 @@ class Describer(Struct):
     scratch: Path
     counting: Counting
     hashes: FileHashes | None = None
-    _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def __call__(self, address: FileAddress, stated: tuple[StatedMetadata, ...] = ()) -> bytes:
         """Give the METADATA of the file behind a URL of the proxy. `stated` is what the spec says of sources, which
@@ -111,10 +110,8 @@ class Describer(Struct):
             return self.wheels.read(file, sidecar=sidecar)
 
     def _of_build(self, file: FoundFile, name: str, version: str) -> Metadata:
-        folder = self.scratch / f"build-{next(self._numbers)}"
-        folder.mkdir(parents=True)
         with self.counting.step(f"reading {file.file}, and building its metadata where it must be"), about(name):
-            return self.sources.read_sdist(file, name, version, folder)
+            return self.sources.read_sdist(file, name, version, new_folder(self.scratch))
 
 
 def found_file(address: FileAddress) -> FoundFile:

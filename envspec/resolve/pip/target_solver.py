@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 
 from envspec.artifacts.sdist.source import url_requirement_error
 from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, InternalError
+from envspec.base.scratch import new_folder
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import is_older
 from envspec.net.index_proxy.server import IndexProxy
@@ -155,11 +155,6 @@ class Serving(Struct, frozen=True):
     pins_of: Callable[[PipAnswer], tuple[Pin, ...]]
     hashes: FileHashes | None = None
     ends: Ends = field(default_factory=Ends)
-
-
-def new_folder(scratch: Path) -> Path:
-    """Make a new folder, as a resolver may resolve several times."""
-    return Path(tempfile.mkdtemp(dir=scratch))
 
 
 class TargetSolver(Struct, frozen=True):
