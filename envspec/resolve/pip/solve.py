@@ -62,16 +62,15 @@ from envspec.resolve.pip.reviews import addresses_of
 from envspec.resolve.pip.sharing import (
     after,
     first_of,
-    last_of,
+    kept_by,
     localise,
-    newest_torch,
     public,
     to_share,
     versions_of,
     with_torch,
 )
 from envspec.resolve.pip.sources_needed import SourcesNeeded
-from envspec.resolve.pip.target_solver import Prefer, Serving, TargetSolver, TorchIndexes, new_folder
+from envspec.resolve.pip.target_solver import Prefer, Serving, TargetSolver, TorchIndexes
 from envspec.resolve.torch_index import choice as torch_index, holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex, choose_for_pin
 from envspec.resolve.uv.program import Processes, Uv
@@ -237,14 +236,13 @@ class PipResolver(Struct, frozen=True, dict=True):
     @contextmanager
     def _serving(self, groups: Mapping[Request, tuple[str, ...]], counting: Counting) -> Iterator[Serving]:
         """Give what answers for these requests: the index proxy, and the readers of what is chosen."""
-        live, folder = self._live(groups), partial(new_folder, self.scratch)
+        live = self._live(groups)
         allowed = frozenset(name for request in groups for name in request.allow_source)
         with self._building(allowed, counting) as sources:
-            describe = Describer(self.wheels, sources, folder(), counting, self.hashes)
+            describe = Describer(self.wheels, sources, self.scratch, counting, self.hashes)
             provided = requests_of(groups)
             with open_proxy(live, provided, pages=self.pages, metadata=describe, folder=self.cache) as proxy:
-                addresses, places = addresses_of(groups), folder()
-                reading = Reading(self.wheels, sources, proxy, allowed, addresses, places, counting)
+                reading = Reading(self.wheels, sources, proxy, allowed, addresses_of(groups), self.scratch, counting)
 
                 known: dict[object, tuple[Pin, ...]] = {}
 
@@ -263,8 +261,8 @@ class PipResolver(Struct, frozen=True, dict=True):
                     self._published,
                     proxy,
                     reading,
-                    DirectReader(self.cache, self.pages.files, self.wheels, sources, folder(), counting),
-                    folder(),
+                    DirectReader(self.cache, self.pages.files, self.wheels, sources, self.scratch, counting),
+                    self.scratch,
                     lambda variant: self.live_pages(variant) is not None,
                     pins_of_answer,
                     self.hashes,
@@ -279,13 +277,13 @@ class PipResolver(Struct, frozen=True, dict=True):
 
     def _live(self, groups: Mapping[Request, tuple[str, ...]]) -> dict[str, LivePages]:
         """Give the pages of the user's mirrors of those PyTorch indexes that are asked besides the facts."""
-        chosen = []
+        live = {}
         for request, names in groups.items():
             with attribute_to(names):
-                chosen.append(self._index(request))
-        indexes = [index for index in chosen if index.live and index.variant]
-        live = {str(index.variant): self.live_pages(str(index.variant)) for index in indexes}
-        return {variant: pages for variant, pages in live.items() if pages}
+                index = self._index(request)
+            if index.live and index.variant and (pages := self.live_pages(index.variant)):
+                live[index.variant] = pages
+        return live
 
     def _solve_all(
         self,
@@ -295,10 +293,10 @@ class PipResolver(Struct, frozen=True, dict=True):
         serving: Serving,
     ) -> dict[str, PipAnswer]:
         alike = {name: names for names in groups.values() for name in names}
-        last = {name: last_of(keep, names) for name, names in alike.items()}
+        kept = {name: kept_by(keep, names) for name, names in alike.items()}
 
         def choose(name: str, request: Request) -> TorchIndexes:
-            chosen, pinned = self._index(request), newest_torch(keep, alike[name])
+            chosen, pinned = self._index(request), kept[name].versions.get("torch")
             return TorchIndexes(choose_for_pin(request, chosen, pinned), chosen, pinned)
 
         def prefer_old(name: str, shared: Preferences) -> Prefer:
@@ -309,7 +307,7 @@ class PipResolver(Struct, frozen=True, dict=True):
         def job(name: str, prefer: Prefer, before: PipAnswer | None = None) -> Callable[[], PipAnswer]:
             subject = before.subject if before and before.subject else targets[name]
             torch = partial(_only, TorchIndexes.of(before.index)) if before else partial(choose, name)
-            return partial(self._solve, TargetSolver(subject, name, serving, torch, prefer, last[name]))
+            return partial(self._solve, TargetSolver(subject, name, serving, torch, prefer, kept[name].last))
 
         pool = Pool(max(_AT_ONCE, os.cpu_count() or 1))
         try:
@@ -366,7 +364,7 @@ class PipResolver(Struct, frozen=True, dict=True):
         if not allowed:
             yield self.sources
             return
-        shown = Describer(self.wheels, self.sources, new_folder(self.scratch), counting)
+        shown = Describer(self.wheels, self.sources, self.scratch, counting)
         with build_requirements(self.pages, shown, self.default_index, self.cache) as builds:
             yield replace(self.sources, builds=builds)
 

@@ -167,7 +167,7 @@ class Uv(Struct):
     def run(
         self, arguments: Sequence[str], *, cwd: Path, more: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run uv to its end, or until an interrupt, or until its processes are stopped. `more` adds to its variables."""
+        """Run uv to its end, an interrupt or a stop of its processes. `more` adds to its variables."""
         try:
             return self.processes.run(
                 [self.executable, *arguments], cwd=cwd, env={**self.environment(), **(more or {})}
