@@ -236,8 +236,8 @@ class _Builds(Struct):
             own = tuple((index.name, index.url) for index in self._indexes(build) if not index.default)
             reader = replace(self.reader, builds=replace(self.index, own=own))
             try:
-                asked = reader.ask_backend(source, new_folder(self.resolver.scratch))
-                return tuple(dict.fromkeys((*declared, *asked))), True
+                lines = reader.ask_backend(source, new_folder(self.resolver.scratch))
+                return tuple(dict.fromkeys((*declared, *lines))), True
             except BuildFailed as error:
                 module = missing_module(error.output)
                 if module is not None and source.is_of_others(module):

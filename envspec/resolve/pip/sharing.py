@@ -106,8 +106,8 @@ def _release(version: str) -> str:
     return version.partition("+")[0]
 
 
-def kept_by(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences:
-    """Give what a request's targets keep of the old lock, and the versions that they had there, of a package the
+def merge_pins(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences:
+    """Merge what a request's targets keep of the old lock, and the versions that they had there, of a package the
     newest; none of new targets."""
     own = [keep[name] for name in names if name in keep]
     commits = next((pins.commits for pins in own if pins.versions), {})
@@ -116,7 +116,7 @@ def kept_by(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preference
 
 def first_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences:
     """Give the old pins of a request's targets; a new target takes those of another, to share their versions."""
-    own = kept_by(keep, names)
+    own = merge_pins(keep, names)
     return own if own.versions else next((public(pins) for pins in keep.values() if pins.versions), own)
 
 

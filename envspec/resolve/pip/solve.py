@@ -62,8 +62,8 @@ from envspec.resolve.pip.reviews import addresses_of
 from envspec.resolve.pip.sharing import (
     after,
     first_of,
-    kept_by,
     localise,
+    merge_pins,
     public,
     to_share,
     versions_of,
@@ -293,10 +293,10 @@ class PipResolver(Struct, frozen=True, dict=True):
         serving: Serving,
     ) -> dict[str, PipAnswer]:
         alike = {name: names for names in groups.values() for name in names}
-        kept = {name: kept_by(keep, names) for name, names in alike.items()}
+        own_pins = {name: merge_pins(keep, names) for name, names in alike.items()}
 
         def choose(name: str, request: Request) -> TorchIndexes:
-            chosen, pinned = self._index(request), kept[name].versions.get("torch")
+            chosen, pinned = self._index(request), own_pins[name].versions.get("torch")
             return TorchIndexes(choose_for_pin(request, chosen, pinned), chosen, pinned)
 
         def prefer_old(name: str, shared: Preferences) -> Prefer:
@@ -307,7 +307,7 @@ class PipResolver(Struct, frozen=True, dict=True):
         def job(name: str, prefer: Prefer, before: PipAnswer | None = None) -> Callable[[], PipAnswer]:
             subject = before.subject if before and before.subject else targets[name]
             torch = partial(_only, TorchIndexes.of(before.index)) if before else partial(choose, name)
-            return partial(self._solve, TargetSolver(subject, name, serving, torch, prefer, kept[name].last))
+            return partial(self._solve, TargetSolver(subject, name, serving, torch, prefer, own_pins[name].last))
 
         pool = Pool(max(_AT_ONCE, os.cpu_count() or 1))
         try:
