@@ -41,7 +41,6 @@ from envspec.packages.requirement import parse_requirement
 from envspec.packages.version_numbers import numbers_in
 from envspec.resolve.pip.answer import Describer, in_own_addresses
 from envspec.resolve.pip.compile import UvCompile, UvIndex, compile_request
-from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.pins import file_to_install
 from envspec.resolve.pip.request import Request, with_constraints
 from envspec.resolve.pip.solve import PipResolver
@@ -256,9 +255,7 @@ class _Builds(Struct):
         return variant if is_held or variant in self.index.proxy.live else None
 
     def _indexes(self, build: BuildWanted) -> list[UvIndex]:
-        resolver = self.resolver
-        indexes = UvIndexes(resolver.pages, resolver.indexes, resolver.flat, resolver.default_index)
-        return indexes.of_builds(build.solved_for, self._shows(build), self.index.proxy)
+        return self.resolver.uv_indexes.of_builds(build.solved_for, self._shows(build), self.index.proxy)
 
     def _solve(self, request: Request, build: BuildWanted) -> Iterator[BuildPin]:
         proxy, label = self.index.proxy, f"the build of {build.release}"

@@ -70,7 +70,8 @@ class LeadCase(Struct, frozen=True, dict=True):
 
     @cached_property
     def taken(self) -> dict[str, str]:
-        return public_versions(self.packages)
+        versions = ((package.name, version_of(package.version or "")) for package in self.packages)
+        return {name: version.public for name, version in versions if version is not None}
 
     @cached_property
     def edges(self) -> Mapping[str, Sequence[str]]:
@@ -129,11 +130,6 @@ class LeadCase(Struct, frozen=True, dict=True):
             if all(self.can_have(line, lowest) for line in self.lines(name, version)):
                 return version
         return None
-
-
-def public_versions(packages: Iterable[Found]) -> dict[str, str]:
-    versions = ((package.name, version_of(package.version or "")) for package in packages)
-    return {name: version.public for name, version in versions if version is not None}
 
 
 def _newest_and_near(case: LeadCase) -> tuple[dict[str, str], dict[str, Sequence[str]]]:

@@ -166,7 +166,7 @@ class PipResolver(Struct, frozen=True, dict=True):
         groups = group(requests)
         with self._serving(groups, Counting(self.progress)) as serving:
             try:
-                refuse_unsaid_builds(groups, self._uv_indexes.has)
+                refuse_unsaid_builds(groups, self.uv_indexes.has)
                 answers = self._solve_all(targets, groups, keep, serving)
                 solved = group({name: answer.request for name, answer in answers.items()})
                 resolutions = {request: answers[names[0]].resolution for request, names in solved.items()}
@@ -174,9 +174,9 @@ class PipResolver(Struct, frozen=True, dict=True):
                 def again(solved: Request, widened: Request) -> Resolution:
                     return self._ask_more(answers, solved, widened, serving)
 
-                refuse_unsaid(resolutions, solved, self._uv_indexes.has, again)
+                refuse_unsaid(resolutions, solved, self.uv_indexes.has, again)
                 refuse_two_answers(resolutions, solved, serving.reading)
-                needed = sources_needed(resolutions, solved, self.sources.static, self._uv_indexes.releases)
+                needed = sources_needed(resolutions, solved, self.sources.static, self.uv_indexes.releases)
             except BaseException:
                 self.sources.processes.stop()
                 raise
@@ -204,7 +204,7 @@ class PipResolver(Struct, frozen=True, dict=True):
         """Give the findings on the last solutions, besides those of `others`."""
         hashed = self.hashes.hashed_urls() if self.hashes else ()
         notes = [*merge_targets(self._of_holes())]
-        notes += notes_of(self._solutions, self._uv_indexes.releases, hashed, self.sources.static)
+        notes += notes_of(self._solutions, self.uv_indexes.releases, hashed, self.sources.static)
         behind: list[Finding] = []
         for solution in self._solutions:
             notes += [replace(finding, targets=solution.targets) for finding in solution.answer.findings]
@@ -231,7 +231,7 @@ class PipResolver(Struct, frozen=True, dict=True):
 
     def releases(self, request: Request) -> Releases:
         """List a package's releases on the index that it comes from, as a request's target sees them."""
-        return self._uv_indexes.releases(request)
+        return self.uv_indexes.releases(request)
 
     @contextmanager
     def _serving(self, groups: Mapping[Request, tuple[str, ...]], counting: Counting) -> Iterator[Serving]:
@@ -249,7 +249,7 @@ class PipResolver(Struct, frozen=True, dict=True):
                 def pins_of_answer(answer: PipAnswer) -> tuple[Pin, ...]:
                     request, index, packages = key = (answer.request, answer.index, answer.packages)
                     if key not in known:
-                        releases, edges = self._uv_indexes.releases(request), answer.resolution.edges
+                        releases, edges = self.uv_indexes.releases(request), answer.resolution.edges
                         known[key] = pins_of(packages, edges, request, index, proxy, reading, releases)
                         for pin, package in zip(known[key], packages, strict=True):
                             self.inspector.places.add(pin, file_to_install(package, request), package.git)
@@ -257,7 +257,7 @@ class PipResolver(Struct, frozen=True, dict=True):
 
                 yield Serving(
                     self.uv,
-                    self._uv_indexes,
+                    self.uv_indexes,
                     self._published,
                     proxy,
                     reading,
@@ -271,7 +271,7 @@ class PipResolver(Struct, frozen=True, dict=True):
     def _index(self, request: Request) -> TorchIndex:
         """Choose the index of the torch family, once for a request. Raises Infeasible, IndexFailure."""
         if request not in self._chosen:
-            variants = partial(self._uv_indexes.variant_versions, request, "torch")
+            variants = partial(self.uv_indexes.variant_versions, request, "torch")
             self._chosen[request] = torch_index.choose(request, refresh=self.refresh, variants=variants)
         return self._chosen[request]
 
@@ -370,10 +370,11 @@ class PipResolver(Struct, frozen=True, dict=True):
 
     @cached_property
     def _published(self) -> Published:
-        return Published(self._uv_indexes, self.wheels)
+        return Published(self.uv_indexes, self.wheels)
 
     @cached_property
-    def _uv_indexes(self) -> UvIndexes:
+    def uv_indexes(self) -> UvIndexes:
+        """The spec's indexes for uv."""
         return UvIndexes(self.pages, self.indexes, self.flat, self.default_index)
 
 

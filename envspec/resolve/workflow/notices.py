@@ -96,11 +96,8 @@ class Said(Struct, frozen=True):
         """Return whether one of `versions` is a release newer than the package's pin that the target could have."""
         if name not in self.newer:
             return has_common_version(versions, (*self.bounds.get(name, ()), f">{than.partition('+')[0]}"))
-        return any(is_within(version, (versions,)) for version in self.admissible(name))
-
-    def admissible(self, name: str) -> Iterator[str]:
-        """List the newer releases of a package that all bounds admit."""
-        return (version for version in self.newer[name] if is_within(version, self.bounds.get(name, ())))
+        admitted = (version for version in self.newer[name] if is_within(version, self.bounds.get(name, ())))
+        return any(is_within(version, (versions,)) for version in admitted)
 
 
 def collect_bounds(
