@@ -8,6 +8,7 @@ import secrets
 import shutil
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,11 @@ from envspec.base.storage import CACHE, ELSEWHERE, storage_error
 _PLACES = f"{CACHE}, or [cache] scratch,"
 _LOOK = 0x1000
 """Windows' PROCESS_QUERY_LIMITED_INFORMATION."""
+
+
+def new_folder(scratch: Path) -> Path:
+    """Make a new, empty folder in one that goes."""
+    return Path(tempfile.mkdtemp(dir=scratch))
 
 
 @contextmanager

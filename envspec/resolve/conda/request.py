@@ -88,14 +88,6 @@ def conda_request_for(
     )
 
 
-def group_conda(requests: Mapping[str, CondaRequest]) -> dict[CondaRequest, tuple[str, ...]]:
-    """Group equal requests, each with the names of its targets."""
-    groups: dict[CondaRequest, list[str]] = {}
-    for name in sorted(requests):
-        groups.setdefault(requests[name], []).append(name)
-    return {request: tuple(names) for request, names in groups.items()}
-
-
 def virtual_packages(request: CondaRequest) -> tuple[tuple[str, str, str], ...]:
     """Make the virtual packages of a request's target, as (name, version, build)."""
     return facts.virtual_packages(

@@ -128,7 +128,12 @@ def records_of(
 ) -> dict[tuple[str, str], RepoDataRecord]:
     """Find the records of pins, by index and file name. A pin that its channel doesn't have has no entry. `what` is for
     messages. Raises OutsideError."""
-    return run_async(_records_of(resolver, tuple(pins), sorted({*platforms, "noarch"}), what))
+    from rattler import MatchSpec
+
+    specs = [MatchSpec(text) for text in sorted({f"{pin.name} =={pin.version} {pin.build}" for pin in pins})]
+    records = run_async(resolver.query(specs, sorted({*platforms} - {"noarch"}), what))
+    named = ((resolver.names.get(without_credentials(record.channel or "").rstrip("/")), record) for record in records)
+    return {(f"{name}/{record.subdir}", record.file_name): record for name, record in named if name is not None}
 
 
 def upload_time(record: RepoDataRecord) -> str | None:
@@ -142,28 +147,6 @@ def as_pin(record: RepoDataRecord) -> Pin:
     """Read a record as a pin of a nameless index. Raises IndexFailure for one without a hash."""
     channel = without_credentials(record.channel or "").rstrip("/")
     return pins_of_records({build_of(record): record}, {channel: ""}, ())[0]
-
-
-async def _records_of(
-    resolver: CondaResolver, pins: tuple[Pin, ...], platforms: list[Any], what: str
-) -> dict[tuple[str, str], RepoDataRecord]:
-    from rattler import Channel, MatchSpec
-
-    channels = [Channel(address.address) for address in resolver.channels]
-    names = {
-        without_credentials(channel.base_url).rstrip("/"): address.name
-        for channel, address in zip(channels, resolver.channels, strict=True)
-    }
-    specs = [MatchSpec(text) for text in sorted({f"{pin.name} =={pin.version} {pin.build}" for pin in pins})]
-    answers = await resolver.answer(
-        resolver.gateway.query(list(channels), platforms, specs, recursive=False, channel_relations="disabled"), what
-    )
-    known = {}
-    for record in (record for records in answers for record in records):
-        name = names.get(without_credentials(record.channel or "").rstrip("/"))
-        if name is not None:
-            known[f"{name}/{record.subdir}", record.file_name] = record
-    return known
 
 
 def times_of_upload(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Container, Coroutine, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, field
@@ -31,11 +32,10 @@ from envspec.resolve.conda.request import (
     CondaRequest,
     best_of_each,
     build_of,
-    group_conda,
     pins_of_records,
     virtual_packages,
 )
-from envspec.resolve.pip.request import Preferences
+from envspec.resolve.pip.request import Preferences, group
 from envspec.spec.newer import moment_of
 from envspec.spec.way import Way
 
@@ -78,14 +78,6 @@ def conda_failure(error: Exception, label: str, *, offline: bool) -> EnvspecErro
             ' [mirrors] conda-forge = "https://…"',
         )
     return ToolError(f"{label}: the conda solver failed: {text}", hint=_CHANNELS)
-
-
-def panic_failure(label: str) -> IndexFailure:
-    """Make the error for a panic of rattler's. It blames the channels: their answers are rattler's only input."""
-    return IndexFailure(
-        f"{label}: rattler can't read what one of the channels serves, and says no more",
-        hint=_CHANNELS,
-    )
 
 
 def unsatisfiable(text: str, label: str) -> Unsatisfiable:
@@ -251,18 +243,19 @@ def _reverse(version: str) -> tuple[int, ...]:
     return tuple(-number for number in numbers_in(version))
 
 
-Admits = Callable[[str, BuildRecord], bool]
-"""Return whether a match spec (one of a record's `depends`) admits a build."""
-
-
-def shared_versions(
-    solved: Mapping[CondaRequest, Sequence[BuildRecord]], admits: Admits
-) -> dict[CondaRequest, dict[str, str]]:
+def _worth_sharing(solved: Mapping[CondaRequest, Solution]) -> dict[CondaRequest, dict[str, str]]:
     """Give the preferences of each request that is worth a second solve: name → version, and the build if it stays.
 
     Packages that differ between requests may agree on the lowest version that any of them has. CUDA's own packages
     differ by their nature, and versions that the rest of a solution excludes aren't tried. Empty if nothing can move.
     """
+    from rattler import MatchSpec
+
+    records = {build: record for solution in solved.values() for build, record in solution.items()}
+
+    def admits(depend: str, build: BuildRecord) -> bool:
+        return MatchSpec(depend).matches(records[build])
+
     lowest: dict[str, BuildRecord] = {}
     for builds in solved.values():
         for build in builds:
@@ -285,7 +278,7 @@ def shared_versions(
 
 
 def _movable(
-    own: Mapping[str, BuildRecord], moving: Mapping[str, BuildRecord], admits: Admits
+    own: Mapping[str, BuildRecord], moving: Mapping[str, BuildRecord], admits: Callable[[str, BuildRecord], bool]
 ) -> dict[str, BuildRecord]:
     """Find the packages that can move together while all others stay."""
     left = dict(moving)
@@ -317,7 +310,7 @@ Records = Sequence["RepoDataRecord"]
 Solution = Mapping[BuildRecord, "RepoDataRecord"]
 
 
-class CondaResolver(Struct, frozen=True):
+class CondaResolver(Struct, frozen=True, dict=True):
     """A resolver of the conda half of all targets of a spec.
 
     gateway    rattler's gateway: the cache, the user's network settings and logins
@@ -346,15 +339,14 @@ class CondaResolver(Struct, frozen=True):
 
         Raises Unsatisfiable, Infeasible, IndexFailure or ToolError, each naming the targets.
         """
-        groups = group_conda(requests)
+        groups = group(requests)
         old = {request: next((keep[n] for n in names if n in keep), Preferences()) for request, names in groups.items()}
         return run_async(self._resolve(groups, old))
 
     async def _resolve(
         self, groups: Mapping[CondaRequest, tuple[str, ...]], old: Mapping[CondaRequest, Preferences]
     ) -> dict[str, tuple[Pin, ...]]:
-        channels = self._channels()
-        solves = {request: _Solve(self, channels, request, ", ".join(names)) for request, names in groups.items()}
+        solves = {request: _Solve(self, request, ", ".join(names)) for request, names in groups.items()}
 
         async def solve(request: CondaRequest, versions: Mapping[str, str]) -> Solution:
             with self.progress.solving(groups[request]):
@@ -365,10 +357,7 @@ class CondaResolver(Struct, frozen=True):
             again = _worth_sharing(solved)
             answers = await _together([solve(request, versions) for request, versions in again.items()])
             solved.update(zip(again, answers, strict=True))
-        named = zip(channels, self.channels, strict=True)
-        # rattler leaves logins out of what it says of a record
-        names = {without_credentials(channel.base_url).rstrip("/"): address.name for channel, address in named}
-        pins = {request: pins_of_records(solved[request], names, request.names) for request in groups}
+        pins = {request: pins_of_records(solved[request], self.names, request.names) for request in groups}
         for request, own in pins.items():
             # a tried change of the spec may lead to the same pins, and comes later
             self._passed_over.setdefault(own, tuple(solves[request].passed_over))
@@ -397,19 +386,37 @@ class CondaResolver(Struct, frozen=True):
         except BaseException as error:
             if not is_panic(error):
                 raise
-            raise panic_failure(label) from None
+            # the channels' answers are rattler's only input
+            message = f"{label}: rattler can't read what one of the channels serves, and says no more"
+            raise IndexFailure(message, hint=_CHANNELS) from None
 
-    def _channels(self) -> list[Channel]:
+    async def query(self, specs: Sequence[MatchSpec], platforms: Iterable[Any], label: str) -> list[RepoDataRecord]:
+        """List every record of the channels that one of the match specs matches. `label` and the errors are those of
+        `answer`."""
+        if not specs:
+            return []
+        question = self.gateway.query(
+            list(self.known), [*platforms, "noarch"], specs, recursive=False, channel_relations="disabled"
+        )
+        return [record for records in await self.answer(question, label) for record in records]
+
+    @cached_property
+    def known(self) -> list[Channel]:
+        """The channels as rattler has them."""
         from rattler import Channel
 
         return [Channel(channel.address) for channel in self.channels]
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """The channels' names in the lock, by their addresses without logins, as rattler says of a record."""
+        return {_bare(channel): address.name for channel, address in zip(self.known, self.channels, strict=True)}
 
 
 class _Solve(Struct, frozen=True):
     """The solver of one request."""
 
     resolver: CondaResolver
-    channels: Sequence[Channel]
     request: CondaRequest
     label: str
     passed_over: list[Finding] = field(default_factory=list)
@@ -452,7 +459,7 @@ class _Solve(Struct, frozen=True):
         request = self.request
         return await self.resolver.answer(
             solve(
-                list(self.channels),
+                list(self.resolver.known),
                 list(specs),
                 gateway=self.resolver.gateway,
                 platforms=[request.platform, "noarch"],  # type: ignore[list-item]
@@ -474,7 +481,7 @@ class _Solve(Struct, frozen=True):
         """
         named = {spec.name.normalized: spec.channel for spec in specs if spec.channel is not None}
         records = await self._records([_exact(name, text) for name, text in prefer.items()])
-        place = {_bare(channel): number for number, channel in enumerate(self.channels)}
+        place = {_bare(channel): number for number, channel in enumerate(self.resolver.known)}
         lower = sorted({_name(record) for record in records if place.get(_at(record))} - named.keys())
         first: dict[str, int] = {}
         requested = [text for text in self.request.solved_specs if conda_name(text) in lower]
@@ -489,17 +496,7 @@ class _Solve(Struct, frozen=True):
 
     async def _records(self, specs: Iterable[str]) -> list[RepoDataRecord]:
         """List every record of the channels that one of the match specs matches."""
-        parsed = [self._match_spec(text) for text in specs]
-        if not parsed:
-            return []
-        platforms: Any = [self.request.platform, "noarch"]
-        answers = await self.resolver.answer(
-            self.resolver.gateway.query(
-                list(self.channels), platforms, parsed, recursive=False, channel_relations="disabled"
-            ),
-            self.label,
-        )
-        return [record for records in answers for record in records]
+        return await self.resolver.query(list(map(self._match_spec, specs)), [self.request.platform], self.label)
 
     async def _siblings(self, builds: Iterable[BuildRecord], chosen: Container[str]) -> list[BuildRecord]:
         needed = to_look_up(builds, self.request.cuda, chosen)
@@ -511,7 +508,7 @@ class _Solve(Struct, frozen=True):
 
         channel, separator, rest = text.partition("::")
         if separator:
-            for known, address in zip(self.channels, self.resolver.channels, strict=True):
+            for known, address in zip(self.resolver.known, self.resolver.channels, strict=True):
                 if place_of(text)[0] == address.name:
                     text = f"{known.base_url.rstrip('/')}{channel.removeprefix(address.name)}::{rest}"
         return MatchSpec(text)
@@ -559,18 +556,6 @@ class _Solve(Struct, frozen=True):
             text = describe_cuda_builds(name, builds, self.request.cuda, self.request.python, versions)
             texts += [text] if text else []
         return ". ".join(texts) or None
-
-
-def _worth_sharing(solved: Mapping[CondaRequest, Solution]) -> dict[CondaRequest, dict[str, str]]:
-    from rattler import MatchSpec
-
-    if len(solved) < 2:
-        return {}
-    records = {build: record for solution in solved.values() for build, record in solution.items()}
-    return shared_versions(
-        {request: tuple(solution) for request, solution in solved.items()},
-        lambda depend, build: MatchSpec(depend).matches(records[build]),
-    )
 
 
 async def _together(jobs: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:

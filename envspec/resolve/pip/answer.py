@@ -2,45 +2,55 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.artifacts.metadata import MetadataReader, release_of
 from envspec.artifacts.sdist.source import SourceReader
 from envspec.artifacts.sdist.static_source import StaticReader
 from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, Infeasible, OutsideError, about
-from envspec.base.finding import Finding
 from envspec.base.progress import Counting
 from envspec.base.redact import redact
+from envspec.base.scratch import new_folder
 from envspec.base.texts import printable
 from envspec.facts.corrections import Correction, Corrections
+from envspec.facts.cuda_stack import TORCH as TORCHES
 from envspec.facts.python_builds import newest_build
 from envspec.net.index_proxy.address import ALLOWED, VARIANT, WHEEL, FileAddress
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.net.remote_file import DamagedFile, FileHashes
-from envspec.net.simple_page import NO_DATE
 from envspec.packages.conflict import Conflict, Unsatisfiable
-from envspec.packages.edges import Markers
+from envspec.packages.edges import Markers, shortest_paths
 from envspec.packages.metadata import Metadata, metadata_of, metadata_text, of_variant
+from envspec.packages.names import requirement_name
 from envspec.packages.python_range import range_between
 from envspec.packages.requirement import canonical_name, head_of, published_requirement
 from envspec.packages.stated import StatedMetadata, find_metadata
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.edges import active_lines, reachable_packages, two_answers
-from envspec.resolve.pip.newest import Asks, Releases, asks_of, newer_than, skipped_releases, suits_target, wheels_fit
+from envspec.resolve.pip.newest import (
+    Asks,
+    Releases,
+    asks_of,
+    needed_glibc,
+    needed_python,
+    newer_than,
+    skipped_releases,
+    suits_target,
+    wheels_fit,
+)
 from envspec.resolve.pip.pins import complete_metadata, file_to_install
 from envspec.resolve.pip.reading import Reading
 from envspec.resolve.pip.request import Request
-from envspec.resolve.pip.sources_needed import NeededSource, SourcesNeeded, needed_source
+from envspec.resolve.pip.sources_needed import NeededSource, SourcesNeeded
 from envspec.resolve.uv.answer import Found, FoundFile
 from envspec.spec.way import Way, avoiding
 
@@ -55,7 +65,7 @@ _NO_METADATA = b"Metadata-Version: 2.1\n\n"
 
 
 class Describer(Struct):
-    """The source of METADATA for the proxy. `scratch` is an empty folder for builds, `hashes` has those of files whose
+    """The source of METADATA for the proxy. `scratch` has the folders of builds, `hashes` has those of files whose
     page says none."""
 
     wheels: MetadataReader
@@ -63,7 +73,6 @@ class Describer(Struct):
     scratch: Path
     counting: Counting
     hashes: FileHashes | None = None
-    _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def __call__(self, address: FileAddress, stated: tuple[StatedMetadata, ...] = ()) -> bytes:
         """Give the METADATA of the file behind a URL of the proxy. `stated` is what the spec says of sources, which
@@ -101,10 +110,8 @@ class Describer(Struct):
             return self.wheels.read(file, sidecar=sidecar)
 
     def _of_build(self, file: FoundFile, name: str, version: str) -> Metadata:
-        folder = self.scratch / f"build-{next(self._numbers)}"
-        folder.mkdir(parents=True)
         with self.counting.step(f"reading {file.file}, and building its metadata where it must be"), about(name):
-            return self.sources.read_sdist(file, name, version, folder)
+            return self.sources.read_sdist(file, name, version, new_folder(self.scratch))
 
 
 def found_file(address: FileAddress) -> FoundFile:
@@ -227,7 +234,7 @@ def sources_needed(
 ) -> SourcesNeeded | None:
     """Find the packages of all targets that are needed from source and may not be built: the build runs their code, and
     the spec doesn't allow it."""
-    needed: dict[NeededSource, list[str]] = {}
+    needed = []
     for request, answer in answers.items():
         for package in answer.packages:
             file = file_to_install(package, request)
@@ -238,8 +245,28 @@ def sources_needed(
                 continue
             if find_metadata(request.metadata, package.name, str(package.version)):
                 facts = replace(facts, trust="static")
-            source = needed_source(package, facts, request, answer.edges, releases(request), answer.list_dependencies)
-            needed.setdefault(source, []).extend(groups[request])
+            roots = sorted(map(requirement_name, request.requirements))
+            page = releases(request)(package.name)
+            release = next((release for release in page if release.version == package.version), None)
+            wheels = release.wheels if release else ()
+            lacks = facts.imports.lacks(package.name, facts.builds, has_torch=not TORCHES.isdisjoint(answer.edges))
+            needed.append(
+                NeededSource(
+                    package.name,
+                    str(package.version),
+                    shortest_paths(roots, answer.list_dependencies).get(package.name, (package.name,)),
+                    facts.trust,
+                    facts.compiles,
+                    bool(wheels),
+                    needed_glibc(wheels, request),
+                    release is not None and wheels_fit([file for file, _ in release.late], request),
+                    needed_python(wheels, request),
+                    facts.fetches,
+                    # before the build is asked, and what it declares is solved
+                    lacks if lacks and lacks.is_sure(facts.builds) else None,
+                    groups[request],
+                )
+            )
     return SourcesNeeded(needed) if needed else None
 
 
@@ -298,33 +325,6 @@ def dated_sources(
 def _waits_for_wheels(release: Release, request: Request) -> bool:
     late = [file for file, _ in release.late]
     return release.source and wheels_fit(late, request) and not wheels_fit(release.wheels, request)
-
-
-def missing_dates(
-    solutions: Mapping[Request, Sequence[Found]],
-    groups: Mapping[Request, tuple[str, ...]],
-    releases: Callable[[Request], Releases],
-) -> Iterator[Finding]:
-    """Yield one note for each index of the spec's own without upload times that `exclude-newer` should bound."""
-    without: dict[str, dict[str, None]] = {}
-    for request, packages in solutions.items():
-        sources, of = dict(request.sources), releases(request)
-        for name in (
-            package.name for package in packages if package.name in sources and request.not_after(package.name)
-        ):
-            if any(release.uploaded == NO_DATE for release in of(name)):
-                without.setdefault(sources[name], {}).update(dict.fromkeys(groups[request]))
-    for index, targets in without.items():
-        message = f"the index {index} has no upload times: exclude-newer doesn't bound what comes from it"
-        yield Finding("info", "no-upload-times", message, targets=tuple(targets))
-
-
-def own_hashes(urls: Sequence[str]) -> Iterator[Finding]:
-    """Yield one note for the files whose pages have no hash: envspec hashed the files that it fetched."""
-    if urls:
-        files = sorted(unquote(urlsplit(url).path.rpartition("/")[2]) for url in urls)
-        message = f"the index's page has no sha256 of {', '.join(files)}: lock read the whole and took the hash itself"
-        yield Finding("info", "hashed-here", message)
 
 
 def ways_to_pre_releases(barred: Sequence[str]) -> tuple[Way, ...]:

@@ -92,7 +92,13 @@ def find_behind(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) ->
 
 def cause_of(name: str, release: Release, case: LeadCase, index: TorchIndex) -> BehindCause:
     """Find the cause that keeps a release, which fits by its page, out of an answer."""
-    return _Reading(case, index).cause(name, release)
+    # what the spec asks for itself says more than what it leads to
+    for asker in sorted(case.edges, key=lambda package: package not in case.order):
+        for line in case.edges[asker]:
+            if requirement_name(line) == name and release.version not in published_requirement(line).specifier:
+                return BehindCause("package", f"{asker} {case.taken[asker]}", line)
+    causes = _causes(name, release.version, case, index, set())
+    return min(causes, key=lambda cause: _ORDER.index(cause.kind), default=BehindCause("rest"))
 
 
 def _unfit(name: str, release: Release, case: LeadCase) -> BehindCause:
@@ -114,76 +120,59 @@ def _cuda(case: LeadCase, torch: str = "") -> BehindCause:
     return BehindCause("cuda", next((release.version for release in case.releases("torch")), "none"), torch=torch)
 
 
-class _Reading(Struct):
-    """The reading of METADATA for the cause of one package that is behind."""
+def _causes(name: str, version: str, case: LeadCase, index: TorchIndex, seen: set[str]) -> Iterator[BehindCause]:
+    """Read what a release requires for the causes that keep it out. `seen` has the packages that were read."""
+    seen.add(name)
+    for line in case.requires(name, version) if len(seen) <= _READ else ():
+        requirement = published_requirement(line)
+        other = requirement_name(line)
+        now = case.taken.get(other)
+        if requirement.url or other in seen or (now and requirement.specifier.contains(now, prereleases=True)):
+            continue
+        if other in FAMILY and not case.can_have(line, {}):
+            unheld = holes.find_unheld([(other, str(requirement.specifier))], case.request, index)
+            yield from (BehindCause("hole", lack.sentence(case.request)) for lack in unheld if lack.hole)
+            known = (release.version for release in torch_builds.releases() if other == "torch")
+            within = [version for version in known if requirement.specifier.contains(version, prereleases=True)]
+            yield _cuda(case, max(within, key=torch_builds.order, default=""))
+            continue
+        page = [release for release in case.releases(other) if release.version in requirement.specifier]
+        admitted = [candidate for candidate in page if suits_target(candidate, case.request, other, None)]
+        fitting = [candidate for candidate in admitted if not is_skipped(candidate, case.request, other)]
+        own = [bound for bound in map(published_requirement, case.request.own) if bound.name == other]
+        if admitted and not fitting:
+            yield _lacking(case.request, other, admitted[0])
+        elif fitting and not any(all(candidate.version in bound.specifier for bound in own) for candidate in fitting):
+            yield BehindCause("refused", f"{other} {fitting[0].version}")
+        elif now and (torch := _older_torch(case, other, fitting)):
+            yield _cuda(case, torch)
+        elif now:
+            yield BehindCause("package", f"{other} {now}")
+        elif fitting:
+            yield from _causes(other, fitting[0].version, case, index, seen)
 
-    case: LeadCase
-    index: TorchIndex
-    seen: set[str] = set()
 
-    def cause(self, name: str, release: Release) -> BehindCause:
-        """Find the cause that keeps a release, which fits, out of the answer."""
-        # what the spec asks for itself says more than what it leads to
-        for asker in sorted(self.case.edges, key=lambda package: package not in self.case.order):
-            for line in self.case.edges[asker]:
-                if requirement_name(line) == name and release.version not in published_requirement(line).specifier:
-                    return BehindCause("package", f"{asker} {self.case.taken[asker]}", line)
-        causes = [*self._of_lines(name, release.version)]
-        return min(causes, key=lambda cause: _ORDER.index(cause.kind), default=BehindCause("rest"))
+def _older_torch(case: LeadCase, name: str, releases: Sequence[Release]) -> str:
+    """Find the newest torch, older than all that the target has, which goes with releases that the answer's torch
+    refuses; empty without one."""
 
-    def _of_lines(self, name: str, version: str) -> Iterator[BehindCause]:
-        self.seen.add(name)
-        for line in self.case.requires(name, version) if len(self.seen) <= _READ else ():
-            requirement = published_requirement(line)
-            other = requirement_name(line)
-            now = self.case.taken.get(other)
-            if requirement.url or other in self.seen or (now and requirement.specifier.contains(now, prereleases=True)):
-                continue
-            if other in FAMILY and not self.case.can_have(line, {}):
-                unheld = holes.find_unheld([(other, str(requirement.specifier))], self.case.request, self.index)
-                yield from (BehindCause("hole", lack.sentence(self.case.request)) for lack in unheld if lack.hole)
-                known = (release.version for release in torch_builds.releases() if other == "torch")
-                within = [version for version in known if requirement.specifier.contains(version, prereleases=True)]
-                yield _cuda(self.case, max(within, key=torch_builds.order, default=""))
-                continue
-            page = [release for release in self.case.releases(other) if release.version in requirement.specifier]
-            admitted = [candidate for candidate in page if suits_target(candidate, self.case.request, other, None)]
-            fitting = [candidate for candidate in admitted if not is_skipped(candidate, self.case.request, other)]
-            own = [bound for bound in map(published_requirement, self.case.request.own) if bound.name == other]
-            if admitted and not fitting:
-                yield self._lacking(other, admitted[0])
-            elif fitting and not any(
-                all(candidate.version in bound.specifier for bound in own) for candidate in fitting
-            ):
-                yield BehindCause("refused", f"{other} {fitting[0].version}")
-            elif now and (torch := self._older_torch(other, fitting)):
-                yield _cuda(self.case, torch)
-            elif now:
-                yield BehindCause("package", f"{other} {now}")
-            elif fitting:
-                yield from self._of_lines(other, fitting[0].version)
+    def admits(lines: Iterable[str]) -> bool:
+        bounds = [published_requirement(line).specifier for line in lines if requirement_name(line) == name]
+        return any(all(release.version in bound for bound in bounds) for release in releases)
 
-    def _older_torch(self, name: str, releases: Sequence[Release]) -> str:
-        """Find the newest torch, older than all that the target has, which goes with releases that the answer's torch
-        refuses; empty without one."""
+    if "torch" not in case.taken or admits(case.edges.get("torch", ())):
+        return ""
+    oldest = [case.taken["torch"], *(release.version for release in case.fitting("torch"))][-1]
+    known = holes.known_requirements(case.request)
+    return next((version for version, lines in known if is_older(version, oldest) and admits(lines)), "")
 
-        def admits(lines: Iterable[str]) -> bool:
-            bounds = [published_requirement(line).specifier for line in lines if requirement_name(line) == name]
-            return any(all(release.version in bound for bound in bounds) for release in releases)
 
-        case = self.case
-        if "torch" not in case.taken or admits(case.edges.get("torch", ())):
-            return ""
-        oldest = [case.taken["torch"], *(release.version for release in case.fitting("torch"))][-1]
-        known = holes.known_requirements(case.request)
-        return next((version for version, lines in known if is_older(version, oldest) and admits(lines)), "")
-
-    def _lacking(self, name: str, release: Release) -> BehindCause:
-        request, subject = self.case.request, f"{name} {release.version}"
-        if glibc := needed_glibc(release.wheels, request):
-            return BehindCause("glibc", subject, glibc=glibc)
-        here = any(is_for_platform(file, request.platform) for file in release.wheels)
-        return BehindCause("python" if here else "platform", subject)
+def _lacking(request: Request, name: str, release: Release) -> BehindCause:
+    subject = f"{name} {release.version}"
+    if glibc := needed_glibc(release.wheels, request):
+        return BehindCause("glibc", subject, glibc=glibc)
+    here = any(is_for_platform(file, request.platform) for file in release.wheels)
+    return BehindCause("python" if here else "platform", subject)
 
 
 _ORDER: Sequence[Kind] = ("hole", "cuda", "refused", "glibc", "platform", "python", "package", "rest")

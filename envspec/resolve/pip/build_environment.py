@@ -8,9 +8,7 @@ default index, but for what the target itself has from another one: no build bui
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -32,6 +30,7 @@ from envspec.artifacts.sdist.unpacked_source import UnpackedSource, missing_modu
 from envspec.base.errors import InternalError, OutsideError, SpecError, about
 from envspec.base.finding import Finding
 from envspec.base.progress import Counting
+from envspec.base.scratch import new_folder
 from envspec.facts import wheels
 from envspec.facts.cuda_stack import TORCH as TORCHES, stack_of
 from envspec.lock.model import BuildPin, Pin
@@ -42,7 +41,6 @@ from envspec.packages.requirement import parse_requirement
 from envspec.packages.version_numbers import numbers_in
 from envspec.resolve.pip.answer import Describer, in_own_addresses
 from envspec.resolve.pip.compile import UvCompile, UvIndex, compile_request
-from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.pins import file_to_install
 from envspec.resolve.pip.request import Request, with_constraints
 from envspec.resolve.pip.solve import PipResolver
@@ -119,16 +117,13 @@ def build_environments(resolver: PipResolver, requests: Sequence[BuildWanted]) -
     if not requests:
         return {}, ()
 
-    def folder() -> Path:
-        return Path(tempfile.mkdtemp(prefix="builds-", dir=resolver.scratch))
-
     counting = Counting(resolver.progress)
-    describe = Describer(resolver.wheels, resolver.sources, folder(), counting)
+    describe = Describer(resolver.wheels, resolver.sources, resolver.scratch, counting)
     variants = {variant for variant, held in (build.torch for build in requests) if variant and not held}
     live = {variant: pages for variant in variants if (pages := resolver.live_pages(variant))}
     with build_requirements(resolver.pages, describe, resolver.default_index, resolver.cache, live) as builds:
         reader = replace(resolver.sources, builds=builds)
-        solving = _Builds(resolver, reader, builds, folder, counting)
+        solving = _Builds(resolver, reader, builds, counting)
         return {build: solving.environment(build) for build in requests}, tuple(solving.notes)
 
 
@@ -136,7 +131,6 @@ class _Builds(Struct):
     resolver: PipResolver
     reader: SourceReader
     index: BuildIndex
-    folder: Callable[[], Path]
     counting: Counting
     notes: list[Finding] = field(default_factory=list)
     _required: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -186,11 +180,11 @@ class _Builds(Struct):
     def _source(self, pin: Pin) -> UnpackedSource:
         if pin not in self._sources:
             places = self.resolver.inspector.places
-            file, repository = places.file(pin), places.repository(pin)
+            file, repository, folder = places.file(pin), places.repository(pin), new_folder(self.resolver.scratch)
             if repository is not None:
-                self._sources[pin] = self.reader.git_source(*repository, self.folder())
+                self._sources[pin] = self.reader.git_source(*repository, folder)
             elif file is not None:
-                self._sources[pin] = self.reader.sdist_source(file, self.folder(), _folder_within(pin))
+                self._sources[pin] = self.reader.sdist_source(file, folder, _folder_within(pin))
             else:
                 raise InternalError(f"nothing is known of where the source of {pin.name} {pin.version} lies")
         return self._sources[pin]
@@ -241,7 +235,8 @@ class _Builds(Struct):
             own = tuple((index.name, index.url) for index in self._indexes(build) if not index.default)
             reader = replace(self.reader, builds=replace(self.index, own=own))
             try:
-                return tuple(dict.fromkeys((*declared, *reader.ask_backend(source, self.folder())))), True
+                lines = reader.ask_backend(source, new_folder(self.resolver.scratch))
+                return tuple(dict.fromkeys((*declared, *lines))), True
             except BuildFailed as error:
                 module = missing_module(error.output)
                 if module is not None and source.is_of_others(module):
@@ -260,9 +255,7 @@ class _Builds(Struct):
         return variant if is_held or variant in self.index.proxy.live else None
 
     def _indexes(self, build: BuildWanted) -> list[UvIndex]:
-        resolver = self.resolver
-        indexes = UvIndexes(resolver.pages, resolver.indexes, resolver.flat, resolver.default_index)
-        return indexes.of_builds(build.solved_for, self._shows(build), self.index.proxy)
+        return self.resolver.uv_indexes.of_builds(build.solved_for, self._shows(build), self.index.proxy)
 
     def _solve(self, request: Request, build: BuildWanted) -> Iterator[BuildPin]:
         proxy, label = self.index.proxy, f"the build of {build.release}"
@@ -270,7 +263,7 @@ class _Builds(Struct):
         with causes_behind(proxy), self.resolver.progress.doing(f"resolving what {label} requires"):
             uv, indexes = self.resolver.uv, self._indexes(build)
             packages = compile_request(
-                UvCompile(uv, request, indexes, self.folder(), label, proxy, torch_backend=backend)
+                UvCompile(uv, request, indexes, new_folder(self.resolver.scratch), label, proxy, torch_backend=backend)
             )
         for package in sorted(in_own_addresses(packages, proxy, {}), key=lambda package: package.name):
             file = file_to_install(package, request)

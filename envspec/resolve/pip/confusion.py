@@ -124,19 +124,12 @@ def _refuse(unsaid: Mapping[Unsaid, Sequence[str]], requests: Iterable[Request])
 def _unsaid(request: Request, answer: Resolution, has: Has) -> list[Unsaid]:
     taken = {package.name: package.version for package in answer.packages if package.files}
     silent = taken.keys() - dict(request.sources).keys() - set(request.public)
-    ways = {
-        (name, index): path
-        for index in sorted({index for _, index in request.sources})
-        for name, path in _paths_from(index, request, answer).items()
-        if name in silent
-    }
+    ways = {}
+    for index in sorted({index for _, index in request.sources}):
+        roots = (name for name, source in request.sources if source == index and name in answer.edges)
+        paths = shortest_paths(roots, answer.list_dependencies)
+        ways.update({(name, index): path for name, path in paths.items() if name in silent})
     return _those_had(ways, taken, has)
-
-
-def _paths_from(index: str, request: Request, answer: Resolution) -> dict[str, tuple[str, ...]]:
-    """Find all packages that those of a named index lead to, themselves included, each with the shortest path."""
-    roots = (name for name, source in request.sources if source == index and name in answer.edges)
-    return shortest_paths(roots, answer.list_dependencies)
 
 
 def _those_had(

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +23,7 @@ from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import IndexFailure, SpecError, about
 from envspec.base.progress import Counting
 from envspec.base.redact import redact
+from envspec.base.scratch import new_folder
 from envspec.base.storage import storage_error
 from envspec.base.texts import printable
 from envspec.configuration.settings import split_credentials
@@ -59,7 +59,7 @@ DirectFiles = Mapping[str, DirectFile]
 
 
 class DirectReader(Struct):
-    """The reader of files by their URL, each once. `scratch` is an empty folder for builds."""
+    """The reader of files by their URL, each once. `scratch` has the folders of builds."""
 
     cache: Path
     files: FileStore
@@ -143,8 +143,7 @@ class DirectReader(Struct):
                 elif stated is not None:
                     metadata = metadata_of(stated, str(stated.exact))
                 else:
-                    folder = Path(tempfile.mkdtemp(dir=self.scratch))
-                    metadata = self.sources.read_sdist(direct, name, "", folder, below)
+                    metadata = self.sources.read_sdist(direct, name, "", new_folder(self.scratch), below)
             except OSError as error:
                 raise storage_error(error, self.files.folder, option="ENVSPEC_CACHE_DIR") from None
             version = _refuse_other_package(metadata, name, direct)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,14 +27,6 @@ from envspec.spec.way import Way
 
 _PYTORCH = frozenset((*FAMILY, "triton"))
 """What may come from PyTorch's index."""
-
-
-@lru_cache(maxsize=16)
-def _names_by_index(sources: tuple[tuple[str, str], ...]) -> Mapping[str, frozenset[str]]:
-    grouped: dict[str, set[str]] = {}
-    for name, index in sources:
-        grouped.setdefault(index, set()).add(name)
-    return {index: frozenset(names) for index, names in grouped.items()}
 
 
 class UvIndexes(Struct, frozen=True):
@@ -108,7 +100,7 @@ class UvIndexes(Struct, frozen=True):
     def _upstream_of(self, request: Request, index: str) -> Upstream:
         """Give the packages that come from an index of the spec's own, simple or flat; an empty one if the target has
         no page of that name."""
-        names = _names_by_index(request.sources).get(index, frozenset())
+        names = frozenset(name for name, source in request.sources if source == index)
         page = None if index in self.indexes else dict(request.find_links).get(index)
         if index not in self.indexes and page is None:
             return Upstream("", only=names)
@@ -178,20 +170,19 @@ class UvIndexes(Struct, frozen=True):
 
     def _upstreams(self, request: Request) -> Callable[[str], Upstream | None]:
         """Give the index that a package comes from."""
-        sources = dict(request.sources)
+        sources, of_index = dict(request.sources), cache(partial(self._upstream_of, request))
         special, torch, usual = self._special(request), self._torch(request), self._usual(request)
 
         def upstream(name: str) -> Upstream | None:
             if name in sources:
-                return self._upstream_of(request, sources[name])
+                return of_index(sources[name])
             return next(part for part in (special, torch, usual) if part.serves(name)) if self.default_index else None
 
         return upstream
 
     def packages_in(self, conflict: Conflict, request: Request) -> list[str]:
         """List the packages of a conflict whose pages were read."""
-        store, special = self.pages.store, self._special(request)
-        return [n for n in sorted(conflict.packages) if self._read(request, n) or store.get(special.root, n)]
+        return [name for name in sorted(conflict.packages) if self._read(request, name)]
 
     def variants_in(self, request: Request, conflict: Conflict) -> frozenset[str]:
         """Find the packages of a conflict that have variants."""
@@ -202,12 +193,8 @@ class UvIndexes(Struct, frozen=True):
 
     def _read(self, request: Request, name: str) -> Sequence[Release]:
         """List a package's releases as they were read last."""
-        source = dict(request.sources).get(name)
-        if source is None and not self.default_index:
-            return ()
-        usual = self._torch(request) if name in _PYTORCH else self._usual(request)
-        upstream = self._upstream_of(request, source) if source else usual
-        return self.pages.store.get(upstream.root, name) or ()
+        upstream = self._upstreams(request)(name)
+        return (self.pages.store.get(upstream.root, name) or ()) if upstream else ()
 
     def variant_versions(self, request: Request, name: str) -> Sequence[str]:
         """List the releases of a package that have variants on the index that it comes from. Raises IndexFailure."""

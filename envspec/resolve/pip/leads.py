@@ -49,18 +49,6 @@ Requires = Callable[[str, str], Sequence[str]]
 none where its METADATA can't be read."""
 
 
-class Lead(Struct, frozen=True):
-    """A requirement of the spec, and its bounds.
-
-    newest  its newest release that fits beside those before it; None where none does, or nothing is known of it
-    near    a specifier of its releases that aren't behind; empty without one
-    """
-
-    name: str
-    newest: str | None
-    near: str = ""
-
-
 class LeadCase(Struct, frozen=True, dict=True):
     """uv's own answer to a request, and what its bounds follow from.
 
@@ -82,7 +70,8 @@ class LeadCase(Struct, frozen=True, dict=True):
 
     @cached_property
     def taken(self) -> dict[str, str]:
-        return public_versions(self.packages)
+        versions = ((package.name, version_of(package.version or "")) for package in self.packages)
+        return {name: version.public for name, version in versions if version is not None}
 
     @cached_property
     def edges(self) -> Mapping[str, Sequence[str]]:
@@ -143,24 +132,18 @@ class LeadCase(Struct, frozen=True, dict=True):
         return None
 
 
-def public_versions(packages: Iterable[Found]) -> dict[str, str]:
-    versions = ((package.name, version_of(package.version or "")) for package in packages)
-    return {name: version.public for name, version in versions if version is not None}
-
-
-def leads(case: LeadCase) -> tuple[Lead, ...]:
-    """Give the bounds of the spec's own requirements, in the order in which they count; none where all are at their
-    newest."""
+def _newest_and_near(case: LeadCase) -> tuple[dict[str, str], dict[str, Sequence[str]]]:
+    """Give, of the spec's own requirements in the order in which they count, the newest releases that fit beside those
+    before them, where there is one, and the releases that aren't behind; none where all are at their newest."""
     free = [name for name in case.order if not case.stays(name)]
     if all(case.taken[name] == release.version for name in free for release in islice(case.fitting(name), 1)):
-        return ()
+        return {}, {}
     sole = {name for name in case.order if case.stays(name) or len([*islice(case.fitting(name), 2)]) < 2}
     firm = _bounds_of(line for name in sole for line in case.lines(name, case.taken[name]))
     alone = {name: case.taken[name] if name in sole else case.newest(name, firm.get(name, ())) for name in case.order}
     paths = paths_from(case, {name: version for name, version in alone.items() if version})
     lowest: dict[str, str] = {}
     lines: list[str] = []
-    result = []
     near: dict[str, Sequence[str]] = {}
     for name in lead_order(case, paths):
         bounds = _bounds_of(lines).get(name, ())
@@ -175,9 +158,7 @@ def leads(case: LeadCase) -> tuple[Lead, ...]:
             lowest[name] = version
             between = names_below(name, paths) - {*case.order}
             lines += (*case.lines(name, version), *(line for required in between for line in paths.get(required, ())))
-        newest = version if case.stays(name) or name not in sole else None
-        result.append(Lead(name, newest, f">={own[-1]}" if own else ""))
-    return tuple(result)
+    return {name: lowest[name] for name in lowest if case.stays(name) or name not in sole}, near
 
 
 def _refuse(case: LeadCase, name: str, versions: Sequence[str], other: str, other_versions: Sequence[str]) -> bool:
@@ -325,19 +306,17 @@ class Leading(Struct, frozen=True):
         return replace(self, **{key: less})
 
 
-def leading(leads: Sequence[Lead], last: Mapping[str, str], taken: Mapping[str, str]) -> Leading:
-    """Give the bounds that lead beyond uv's own answer, whose versions are `taken`. `last` has the last lock's
-    versions."""
-    names = [lead.name for lead in leads]
-    near = {lead.name: lead.near for lead in leads if lead.near}
-    at_newest = {lead.name: lead.newest for lead in leads if lead.newest}
+def leading(case: LeadCase, last: Mapping[str, str]) -> Leading:
+    """Give the bounds that lead beyond uv's own answer. `last` has the last lock's versions."""
+    at_newest, releases = _newest_and_near(case)
+    near = {name: f">={versions[-1]}" for name, versions in releases.items() if versions}
     return Leading(
-        order=(*names, *sorted(last.keys() - {*names})),
-        taken=taken,
+        order=(*releases, *sorted(last.keys() - releases.keys())),
+        taken=case.taken,
         newest={n: f">={version}" for n, version in at_newest.items() if n not in last or is_older(last[n], version)},
         near=near,
         last={name: f">={version}" for name, version in last.items()},
-        is_near=_admits(near, taken),
+        is_near=_admits(near, case.taken),
     )
 
 

@@ -16,7 +16,6 @@ from packaging.version import Version
 from envspec.facts.frameworks import LEADING
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.conflict import Conflict
-from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import is_for_platform, takes_python, wheel_fits
@@ -76,24 +75,6 @@ def own_asks(request: Request) -> Mapping[str, Asks]:
     """Collect the bounds of the spec and its constraints alone. Cached: a judge of single packages asks again and
     again."""
     return asks_of(request, {})
-
-
-def find_newest(request: Request, releases: Releases) -> dict[str, str]:
-    """Find the newest release of each package that a request asks for itself, within its own bounds and date, for its
-    platform: whatever Python, glibc and CUDA it is for."""
-    asks, newest = own_asks(request), dict[str, str]()
-    holds = markers_of(request.platform, request.full_python).hold
-    machines = [replace(request, python=f"3.{minor}", glibc="2.40") for minor in range(8, 15)]
-    for line in request.effective:
-        name = requirement_name(line)
-        if " @ " in line or name in newest or not holds(line, frozenset()):
-            continue
-        for release in releases(name):
-            installable = release.source or any(wheels_fit(release.wheels, machine) for machine in machines)
-            if installable and _suits_any_python(release, request, name, asks.get(name)):
-                newest[name] = release.version
-                break
-    return newest
 
 
 def has_pre_release(packages: Iterable[Found], pinned: Mapping[str, str]) -> bool:
@@ -262,9 +243,8 @@ def needed_python(wheels: Sequence[str], request: Request) -> str | None:
     """Find the Python nearest to a target's, an older one first, with which one of some wheels fits; None where none
     does."""
     own = int(request.python.split(".")[1])
-    minors = sorted({int(minor) for file in wheels for minor in _OF_PYTHON.findall(file)} - {own})
-    nearest = [*(minor for minor in reversed(minors) if minor < own), *(minor for minor in minors if minor > own)]
-    pythons = (f"3.{minor}" for minor in nearest)
+    minors = {int(minor) for file in wheels for minor in _OF_PYTHON.findall(file)} - {own}
+    pythons = (f"3.{minor}" for minor in sorted(minors, key=lambda minor: (minor > own, abs(minor - own))))
     return next((python for python in pythons if wheels_fit(wheels, replace(request, python=python))), None)
 
 

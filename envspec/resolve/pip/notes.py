@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.artifacts.sdist.static_source import StaticReader
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.texts import printable
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import is_older, version_of
+from envspec.net.simple_page import NO_DATE
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
-from envspec.resolve.pip.answer import Resolution, missing_dates, own_hashes
+from envspec.resolve.pip.answer import Resolution
 from envspec.resolve.pip.newest import Releases
-from envspec.resolve.pip.pins import file_to_install, variant_notes
+from envspec.resolve.pip.pins import file_to_install
 from envspec.resolve.pip.problem import Subject
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import TorchIndex
@@ -64,26 +67,53 @@ def notes_of(
     static: StaticReader,
 ) -> Iterator[Finding]:
     """Yield the notes on solutions' files. `hashed` lists the URLs of files whose pages have no sha256."""
-    groups = {solution.answer.request: solution.targets for solution in solutions}
-    packages = {solution.answer.request: solution.answer.packages for solution in solutions}
-    yield from variant_notes(packages, groups)
-    yield from missing_dates(packages, groups, releases)
-    yield from _yanked_files(packages, groups, releases)
-    yield from own_hashes(hashed)
-    yield from merge_targets(_inert_sources(solutions, static))
+
+    def each(look: Callable[[Solution], Iterable[Finding]], every: Sequence[str] = ()) -> tuple[Finding, ...]:
+        notes = ((solution, note) for solution in solutions for note in look(solution))
+        return merge_targets((replace(note, targets=solution.targets) for solution, note in notes), every)
+
+    yield from each(_variants_for_all)
+    yield from each(lambda solution: _missing_dates(solution, releases(solution.answer.request)))
+    every = [name for solution in solutions for name in solution.targets]
+    yield from each(lambda solution: _yanked_files(solution, releases(solution.answer.request)), every)
+    if hashed:
+        files = sorted(unquote(urlsplit(url).path.rpartition("/")[2]) for url in hashed)
+        message = f"the index's page has no sha256 of {', '.join(files)}: lock read the whole and took the hash itself"
+        yield Finding("info", "hashed-here", message)
+    yield from each(lambda solution: _inert_sources(solution, static))
 
 
-def _inert_sources(solutions: Iterable[Solution], static: StaticReader) -> Iterator[Finding]:
+def _variants_for_all(solution: Solution) -> Iterator[Finding]:
+    """Name each package of which one GPU of a target would get another variant than all together."""
+    for package in solution.answer.packages:
+        file = file_to_install(package, solution.answer.request)
+        chosen = file.variant if file else None
+        if chosen and any(label != chosen.label for _, label in chosen.alone):
+            text = f"{package.name} {package.version} is the variant {chosen.label}, which serves all of its GPUs"
+            alone = [f"sm_{gpu.replace('.', '')} alone {label}" for gpu, label in chosen.alone]
+            yield Finding("info", "variant-for-all-gpus", f"{text}; {', '.join(alone)}")
+
+
+def _missing_dates(solution: Solution, releases: Releases) -> Iterator[Finding]:
+    """Name each index of the spec's own without upload times that `exclude-newer` should bound."""
+    request = solution.answer.request
+    sources = dict(request.sources)
+    bounded = (p.name for p in solution.answer.packages if p.name in sources and request.not_after(p.name))
+    undated = (sources[name] for name in bounded if any(release.uploaded == NO_DATE for release in releases(name)))
+    for index in dict.fromkeys(undated):
+        message = f"the index {index} has no upload times: exclude-newer doesn't bound what comes from it"
+        yield Finding("info", "no-upload-times", message)
+
+
+def _inert_sources(solution: Solution, static: StaticReader) -> Iterator[Finding]:
     """Name the sources that need no permission, but for those that the old lock had: they were told then."""
-    for solution in solutions:
-        packages = {package.name: package for package in solution.answer.packages}
-        for pin in solution.pins:
-            if not pin.is_inert or solution.pinned.get(pin.name) == pin.version:
-                continue
+    packages = {package.name: package for package in solution.answer.packages}
+    for pin in solution.pins:
+        if pin.is_inert and solution.pinned.get(pin.name) != pin.version:
             file = file_to_install(packages[pin.name], solution.answer.request)
             why = static.read(file, pin.name, pin.version).inert if file else ""
             message = f"{pin.name} {pin.version} is built from source without allow-source: {why}"
-            yield Finding("info", "source-inert", message, targets=solution.targets, package=pin.name)
+            yield Finding("info", "source-inert", message, package=pin.name)
 
 
 def moved_beside(before: Mapping[str, str], after: Mapping[str, str], names: Collection[str]) -> str:
@@ -99,25 +129,18 @@ def moved_beside(before: Mapping[str, str], after: Mapping[str, str], names: Col
     return f"; with {', '.join((*changes[:_LISTED], *more))}" if changes else ""
 
 
-def _yanked_files(
-    solutions: Mapping[Request, Sequence[Found]],
-    groups: Mapping[Request, tuple[str, ...]],
-    releases: Callable[[Request], Releases],
-) -> Iterator[Finding]:
+def _yanked_files(solution: Solution, releases: Releases) -> Iterator[Finding]:
     """Warn of files that their publisher yanked, with the reason where the page has one."""
-    warnings = []
-    for request, packages in solutions.items():
-        for package in packages:
-            file = file_to_install(package, request) if any(file.yanked for file in package.files) else None
-            if file is None or not file.yanked:
-                continue
+    for package in solution.answer.packages:
+        yanked = any(file.yanked for file in package.files)
+        file = file_to_install(package, solution.answer.request) if yanked else None
+        if file is not None and file.yanked:
             version = str(version_of(package.version or ""))
-            same = (release for release in releases(request)(package.name) if release.version == version)
+            same = (release for release in releases(package.name) if release.version == version)
             reason = next((release.why_yanked for release in same), "")
             why = printable(reason.strip()) or "its index gives no reason"
             message = f"{package.name} {package.version} is yanked: {why}"
-            warnings.append(Finding("warning", "yanked", message, targets=groups[request], package=package.name))
-    yield from merge_targets(warnings, every=[name for names in groups.values() for name in names])
+            yield Finding("warning", "yanked", message, package=package.name)
 
 
 def rejected_findings(

@@ -8,7 +8,6 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from envspec.base.errors import Infeasible
-from envspec.base.finding import Finding
 from envspec.base.redact import without_credentials
 from envspec.base.texts import without_unseen
 from envspec.facts.corrections import Corrections, implies
@@ -43,26 +42,32 @@ def pins_of(
     """Make the pins of a solved request with the packages' edges. Raises what reading metadata raises."""
     published = {p.name: reading.result(p, file_to_install(p, request), request.metadata) for p in packages}
     described = {name: complete_metadata(description, request) for name, description in published.items()}
-    sources = dict(request.sources)
     direct = {requirement_name(text) for text in request.requirements}
     corrected = request.corrections.between(published) | frozenset(_alike(packages, edges, request.corrections))
-    return tuple(
-        _pin(
-            p,
-            described[p.name],
-            tuple(sorted({*edges[p.name], *_beside(edges[p.name], described[p.name][0], request)})),
-            binding_range(described[p.name][0].requires_python, request.python),
-            p.name in direct,
-            _index_name(p, file_to_install(p, request), sources, request, index, proxy),
-            SolverView(
-                described[p.name][0],
-                added=_missing_requirements(published[p.name][0], request),
-                newer=newer(p, request, releases) if p.name in corrected else None,
-                sole=not corrected.isdisjoint(map(requirement_name, edges[p.name])) and is_sole(p, request, releases),
+
+    def pin(package: Found) -> Pin:
+        own, (metadata, artifact) = edges[package.name], described[package.name]
+        return Pin(
+            kind="pip",
+            name=package.name,
+            version=package.version or metadata.version,
+            index=_index_name(package, file_to_install(package, request), request, index, proxy),
+            artifact=artifact,
+            dependencies=tuple(sorted({*own, *_beside(own, metadata, request)})),
+            requires_python=binding_range(metadata.requires_python, request.python),
+            direct=package.name in direct,
+            licence=without_unseen(metadata.licence) or None if metadata.licence else None,
+            git=GitSource(without_credentials(package.git[0]), *package.git[1:]) if package.git else None,
+            url=without_credentials(package.archive.url) if package.archive else None,
+            solver=SolverView(
+                metadata,
+                added=_missing_requirements(published[package.name][0], request),
+                newer=newer(package, request, releases) if package.name in corrected else None,
+                sole=not corrected.isdisjoint(map(requirement_name, own)) and is_sole(package, request, releases),
             ),
         )
-        for p in packages
-    )
+
+    return tuple(map(pin, packages))
 
 
 def _alike(packages: Sequence[Found], edges: Mapping[str, tuple[str, ...]], corrections: Corrections) -> Iterator[str]:
@@ -126,14 +131,8 @@ def _choose_file(files: tuple[FoundFile, ...], platform: str, python: str, glibc
     return next((file for file in reversed(files) if file.file == chosen), None)
 
 
-def _index_name(
-    package: Found,
-    file: FoundFile | None,
-    sources: Mapping[str, str],
-    request: Request,
-    index: TorchIndex,
-    proxy: IndexProxy,
-) -> str:
+def _index_name(package: Found, file: FoundFile | None, request: Request, index: TorchIndex, proxy: IndexProxy) -> str:
+    sources = dict(request.sources)
     if package.git:
         return "git"
     if package.archive:
@@ -149,32 +148,6 @@ def _index_name(
         # the proxy hands a mirror's files on under their own address
         return f"pytorch/{index.variant}"
     return "pypi"
-
-
-def _pin(
-    package: Found,
-    description: Description,
-    edges: tuple[str, ...],
-    requires_python: str | None,
-    direct: bool,
-    index: str,
-    solver: SolverView,
-) -> Pin:
-    metadata, artifact = description
-    return Pin(
-        kind="pip",
-        name=package.name,
-        version=package.version or metadata.version,
-        index=index,
-        artifact=artifact,
-        dependencies=edges,
-        requires_python=requires_python,
-        direct=direct,
-        licence=without_unseen(metadata.licence) or None if metadata.licence else None,
-        git=GitSource(without_credentials(package.git[0]), *package.git[1:]) if package.git else None,
-        url=without_credentials(package.archive.url) if package.archive else None,
-        solver=solver,
-    )
 
 
 # What has variants is asked for again, by each target for its own machines: in the first question any variant of a
@@ -198,20 +171,3 @@ def for_variants(
     versions = tuple((name, known[name]) for name in _BUILT_AGAINST if name in known)
     labels = tuple((name, *pinned[name]) for name in variants if name in pinned)
     return replace(request, variants=variants, machine=replace(machine, versions=versions, locked=labels))
-
-
-def variant_notes(
-    answers: Mapping[Request, Sequence[Found]], groups: Mapping[Request, tuple[str, ...]]
-) -> Iterator[Finding]:
-    """Yield one note for each package of which one GPU of a target would get another variant than all together."""
-    notes: dict[str, list[str]] = {}
-    for request, packages in answers.items():
-        for package in packages:
-            file = file_to_install(package, request)
-            chosen = file.variant if file else None
-            alone = [f"sm_{gpu.replace('.', '')} alone {label}" for gpu, label in chosen.alone] if chosen else []
-            if chosen and any(label != chosen.label for _, label in chosen.alone):
-                text = f"{package.name} {package.version} is the variant {chosen.label}, which serves all of its GPUs"
-                notes.setdefault(f"{text}; {', '.join(alone)}", []).extend(groups[request])
-    for text, names in notes.items():
-        yield Finding("info", "variant-for-all-gpus", text, targets=tuple(names))

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import cache, cached_property, partial
 
 from msgspec import Struct
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from envspec.artifacts.metadata import MetadataReader, cache_key
 from envspec.base.errors import OutsideError
@@ -18,22 +18,13 @@ from envspec.packages.edges import markers_of
 from envspec.packages.metadata import Metadata, parse_metadata
 from envspec.resolve.pip.edges import active_lines
 from envspec.resolve.pip.indexes import UvIndexes
-from envspec.resolve.pip.leads import LeadCase, Requires
-from envspec.resolve.pip.newest import Fitting, Releases, admitted_releases, fitting_releases
+from envspec.resolve.pip.leads import LeadCase
+from envspec.resolve.pip.newest import admitted_releases, fitting_releases
 from envspec.resolve.pip.pins import complete_metadata
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.torch_index.holes import all_releases, held_files, held_releases
 from envspec.resolve.uv.answer import Found
-
-
-class RequestPages(Struct, frozen=True):
-    """The pages for a request, as `LeadCase` has them, and each release's requirements."""
-
-    releases: Releases
-    fitting: Fitting
-    admitted: Releases
-    requires: Requires
 
 
 class Published(Struct, frozen=True, eq=False, dict=True):
@@ -51,15 +42,14 @@ class Published(Struct, frozen=True, eq=False, dict=True):
         answer: Callable[[], Mapping[str, Sequence[str]]],
     ) -> LeadCase:
         """Give an answer with pages and METADATA of newer releases."""
-        pages = self._pages(request, index)
-        return LeadCase(request, packages, settled, answer, *astuple(pages))
+        return replace(self._cases(request, index), packages=packages, settled=settled, answer=answer)
 
     @cached_property
-    def _pages(self) -> Callable[[Request, TorchIndex], RequestPages]:
-        """Give the pages of a request: all looks at its answers share them."""
-        return cache(self._pages_of)
+    def _cases(self) -> Callable[[Request, TorchIndex], LeadCase]:
+        """Give the pages of a request, without an answer: all looks at its answers share them."""
+        return cache(self._case_of)
 
-    def _pages_of(self, request: Request, index: TorchIndex) -> RequestPages:
+    def _case_of(self, request: Request, index: TorchIndex) -> LeadCase:
         of = self.indexes.releases(request)
         from_facts = index.variant is not None
         # what envspec bounds for the target's sake the spec admits
@@ -78,7 +68,8 @@ class Published(Struct, frozen=True, eq=False, dict=True):
         def fitting(name: str) -> Iterator[Release]:
             return fitting_releases(name, request, releases)
 
-        return RequestPages(releases, fitting, page_within_spec, cache(partial(self._requires, request, index)))
+        requires = cache(partial(self._requires, request, index))
+        return LeadCase(request, (), {}, dict, releases, fitting, page_within_spec, requires)
 
     def extras(self, request: Request, index: TorchIndex, name: str, version: str) -> frozenset[str]:
         """List the extras of a release; none where its METADATA can't be read."""

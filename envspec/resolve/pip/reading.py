@@ -16,6 +16,7 @@ from envspec.artifacts.sdist.source import SourceReader
 from envspec.base.errors import InternalError, OutsideError, SpecError, about
 from envspec.base.progress import Counting
 from envspec.base.redact import redact
+from envspec.base.scratch import new_folder
 from envspec.base.threads import Pool
 from envspec.facts import wheels
 from envspec.lock.model import Artifact, WheelVariant
@@ -64,8 +65,7 @@ class Reading(Struct):
         key = f"{package.git!r} {own!r}" if file is None else _key(file, own)
         with self._starting:
             if key not in self._jobs:
-                folder = self.scratch / f"source-{len(self._jobs)}"
-                self._jobs[key] = self._pool.submit(self._read_with_progress, package, file, own, folder)
+                self._jobs[key] = self._pool.submit(self._read_with_progress, package, file, own)
             return self._jobs[key]
 
     def know(self, file: FoundFile, metadata: Metadata, stated: Stated = ()) -> None:
@@ -84,11 +84,11 @@ class Reading(Struct):
         """Drop readings that haven't begun, without waiting for the others."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _read_with_progress(self, package: Found, file: FoundFile | None, stated: Stated, folder: Path) -> Description:
+    def _read_with_progress(self, package: Found, file: FoundFile | None, stated: Stated) -> Description:
         if (known := self._recall(file)) is not None:
             return known
         with self.counting.step(f"reading {file.file if file else package.name}"):
-            return self._read(package, file, stated, folder)
+            return self._read(package, file, stated)
 
     def _recall(self, file: FoundFile | None) -> Description | None:
         if file is None or file.sha256 is None:
@@ -101,15 +101,14 @@ class Reading(Struct):
         metadata = self.wheels.recall(file) if _is_wheel(file) else None
         return None if metadata is None else _describe(file, metadata)
 
-    def _read(self, package: Found, file: FoundFile | None, stated: Stated, folder: Path) -> Description:
+    def _read(self, package: Found, file: FoundFile | None, stated: Stated) -> Description:
         self._refuse_addresses(package)
         entry = _find_metadata(package, stated)
         if package.git:
             if entry is not None:
                 return metadata_of(entry, str(entry.exact)), None
-            folder.mkdir()
             with about(package.name):
-                return self.sources.read_git(*package.git, folder), None
+                return self.sources.read_git(*package.git, new_folder(self.scratch)), None
         if file is None or file.sha256 is None:
             lacks = "neither a file nor a git source" if file is None else "no file with a sha256"
             raise InternalError(f"{package.name} {package.version} has {lacks}")
@@ -117,9 +116,8 @@ class Reading(Struct):
             return _describe(file, self.wheels.read(file))
         version, may_run = package.version or (str(entry.exact) if entry else ""), package.name in self.allowed
         if entry is None and may_run:
-            folder.mkdir()
             with about(package.name):
-                return _describe(file, self.sources.read_sdist(file, package.name, version, folder))
+                return _describe(file, self.sources.read_sdist(file, package.name, version, new_folder(self.scratch)))
         facts = self.sources.static.read(file, package.name, version)
         metadata = facts.metadata
         if entry is not None:

@@ -6,7 +6,7 @@ Targets with equal requests are solved once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -243,9 +243,12 @@ def with_constraints(request: Request, more: tuple[str, ...]) -> Request:
     return replace(request, constraints=(*request.constraints, *more)) if more else request
 
 
-def group(requests: Mapping[str, Request]) -> dict[Request, tuple[str, ...]]:
+_R = TypeVar("_R")
+
+
+def group(requests: Mapping[str, _R]) -> dict[_R, tuple[str, ...]]:
     """Group equal requests, each with the names of its targets; the request of the most targets comes first."""
-    groups: dict[Request, list[str]] = {}
+    groups: dict[_R, list[str]] = {}
     for name in sorted(requests):
         groups.setdefault(requests[name], []).append(name)
     ordered = sorted(groups.items(), key=lambda row: (-len(row[1]), row[1]))

@@ -59,11 +59,6 @@ def names_python(release: Release, request: Request) -> bool:
     return takes_python(requires, request.full_python) and not takes_python(requires, _next(request.python))
 
 
-def suspects(packages: Iterable[Found], request: Request, releases: Releases) -> tuple[Found, ...]:
-    """Pick the packages of a solution that `retreats` has to look at, whatever is required of them."""
-    return tuple(package for package in packages if next(_of(package, request, {}, releases), None) is not None)
-
-
 def retreats(
     packages: Iterable[Found], request: Request, asks: Mapping[str, Asks], releases: Releases
 ) -> tuple[Retreat, ...]:
@@ -195,14 +190,14 @@ def review_python(
     above = {name: version for bound in before for name, version in bound.above}
     if went_back(above, packages, request, releases):
         refuse_bounds_of_python(problem, releases)
-    unsure = suspects(packages, request, releases)
-    if not unsure:
+    # METADATA is read only where pages, whatever is required of a package, leave a doubt
+    if not retreats(packages, request, {}, releases):
         return ()
     answer = resolution()
     # of one whose source uv has seen already something else stands in the release's way
     unnamed = [
         retreat
-        for retreat in retreats(unsure, request, answer.asks, releases)
+        for retreat in retreats(packages, request, answer.asks, releases)
         if not (retreat.may_be_built and retreat.name in request.unfit)
     ]
     if lost := [capped for capped in unnamed if not capped.may_be_built and capped.named is None]:
@@ -333,11 +328,13 @@ def lost_extras(
     request: Request,
     offered: Callable[[Found], frozenset[str]],
     ahead: Mapping[str, tuple[str, str, str | None]],
+    offers: Callable[[str, str], frozenset[str]],
     releases: Releases,
 ) -> Iterator[LostExtra]:
-    """Find the extras that the spec asks for, that a solution doesn't have and that a newer release may have: one that
+    """Find the extras that the spec asks for, that a solution doesn't have and that a newer release `offers`: one that
     the target refuses, or the one `ahead`, which uv takes without envspec's bounds, with its demand on the target and
-    its glibc. Extras that the spec accepts to lose are left out."""
+    its glibc. Extras that the spec accepts to lose are left out, and those of releases that can't be read: there the
+    warning of an extra that isn't there stands alone."""
     packages, alone = {package.name: package for package in solution}, own_asks(request)
     holds = markers_of(request.platform, request.full_python).hold
     for line in request.effective:
@@ -354,8 +351,9 @@ def lost_extras(
             refused = not takes_python(release.requires_python or "", request.full_python)
             version, wants, glibc = ahead.get(head.name, ("", "", None))
             if refused or is_skipped(release, request, head.name) or version == release.version:
-                for extra in sorted(lost):
-                    yield LostExtra(line, head.name, str(package.version), extra, release, wants, glibc)
+                newer = offers(head.name, release.version)
+                for extra in sorted(lost & newer):
+                    yield LostExtra(line, head.name, str(package.version), extra, release, wants, glibc, newer)
                 break
 
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-
-from msgspec import Struct
 
 from envspec.artifacts.metadata import MetadataCache, MetadataReader, OpenedWheels
 from envspec.artifacts.sdist.source import SourceReader
@@ -22,7 +19,7 @@ from envspec.configuration.settings import Settings, load_settings
 from envspec.lock.inputs import page_name
 from envspec.lock.model import Pin, Publisher
 from envspec.net.connections import index_fetcher
-from envspec.net.fetch import Fetcher, origin_of
+from envspec.net.fetch import origin_of
 from envspec.net.file_store import ARTIFACTS, FileStore
 from envspec.net.index_proxy.pages import Pages
 from envspec.net.index_proxy.releases import ReleaseStore
@@ -32,24 +29,6 @@ from envspec.net.simple_page import LivePages, mirror_pages
 from envspec.resolve.pip.solve import PipResolver
 from envspec.resolve.uv.program import Uv, find_uv, uvs_default_index
 from envspec.spec.model import Spec
-
-
-class IndexReaders(Struct, frozen=True):
-    """The pages, and the readers of the files listed there. All share one cache and one fetcher."""
-
-    wheels: MetadataReader
-    sources: SourceReader
-    pages: Pages
-
-
-def index_readers(cache: Path, fetcher: Fetcher, uv: Uv, opened: OpenedWheels | None) -> IndexReaders:
-    """Make the readers over the cache's folder. `opened` gets the installed paths of wheels whose METADATA is read."""
-    metadata, files = MetadataCache(cache), FileStore(cache / ARTIFACTS, fetcher)
-    return IndexReaders(
-        wheels=MetadataReader(metadata, fetcher, opened),
-        sources=SourceReader(metadata, files, StaticReader(cache, fetcher), uv),
-        pages=Pages(fetcher, ReleaseStore(cache), files, uv.offline),
-    )
 
 
 def _places(spec: Spec, settings: Settings, uv: Uv) -> WheelPlaces:
@@ -99,19 +78,19 @@ def pip_resolver(
     fetcher.progress = progress
     opened = OpenedWheels()
     looks = any(spec.pip_terms(target).inspect is not False for target in spec.targets)
-    readers = index_readers(settings.cache(), fetcher, uv, opened if looks else None)
+    metadata, files = MetadataCache(settings.cache()), FileStore(settings.cache() / ARTIFACTS, fetcher)
 
     def live_pages(variant: str) -> LivePages | None:
         url = settings.pytorch_mirror(variant)
         return mirror_pages(url, fetcher) if url else None
 
-    reader = WheelReader(WheelStore(settings.cache()), readers.pages.files, opened)
+    reader = WheelReader(WheelStore(settings.cache()), files, opened)
     with scratch_folder(settings.scratch()) as scratch:
         yield PipResolver(
             uv=uv,
-            wheels=readers.wheels,
-            sources=readers.sources,
-            pages=readers.pages,
+            wheels=MetadataReader(metadata, fetcher, opened if looks else None),
+            sources=SourceReader(metadata, files, StaticReader(settings.cache(), fetcher), uv),
+            pages=Pages(fetcher, ReleaseStore(settings.cache()), files, offline),
             cache=settings.cache(),
             scratch=scratch,
             inspector=WheelInspector(reader, places, Counting(progress)),

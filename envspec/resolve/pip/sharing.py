@@ -3,7 +3,7 @@ fits, and the torch index of an old pin. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 from packaging.version import Version
@@ -90,13 +90,7 @@ def localise(preferences: Preferences, index: TorchIndex) -> Preferences:
     return replace(preferences, versions={**preferences.versions, **own})
 
 
-def last_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Mapping[str, str]:
-    """Give the versions that a request's targets had in the old lock, the newest of each package; none of new
-    targets."""
-    return _newest([keep[name].last for name in names if name in keep])
-
-
-def _newest(locks: Sequence[Mapping[str, str]]) -> dict[str, str]:
+def _newest(locks: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """Merge versions; of one release the first counts, whatever its local part."""
     newest: dict[str, str] = {}
     for lock in locks:
@@ -112,23 +106,18 @@ def _release(version: str) -> str:
     return version.partition("+")[0]
 
 
-def newest_torch(keep: Mapping[str, Preferences], names: Sequence[str]) -> str | None:
-    """Give the torch that a request's targets are to keep; of several the newest."""
-    return _own_pins(keep, names).get("torch")
-
-
-def _own_pins(keep: Mapping[str, Preferences], names: Sequence[str]) -> dict[str, str]:
-    return _newest([keep[name].versions for name in names if name in keep])
+def merge_pins(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences:
+    """Merge what a request's targets keep of the old lock, and the versions that they had there, of a package the
+    newest; none of new targets."""
+    own = [keep[name] for name in names if name in keep]
+    commits = next((pins.commits for pins in own if pins.versions), {})
+    return Preferences(_newest(pins.versions for pins in own), commits, last=_newest(pins.last for pins in own))
 
 
 def first_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences:
-    """Give the old pins of a request's targets, of a package the newest; a new target takes those of another, to share
-    their versions."""
-    own = [keep[name] for name in names if name in keep and keep[name].versions]
-    shared = (public(pins) for pins in keep.values() if pins.versions)
-    if not own:
-        return next(shared, Preferences())
-    return replace(own[0], versions=_own_pins(keep, names), last=last_of(keep, names))
+    """Give the old pins of a request's targets; a new target takes those of another, to share their versions."""
+    own = merge_pins(keep, names)
+    return own if own.versions else next((public(pins) for pins in keep.values() if pins.versions), own)
 
 
 def last_versions(last: Mapping[str, str], request: Request) -> dict[str, str]:

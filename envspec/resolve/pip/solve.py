@@ -8,7 +8,6 @@ then solved side by side.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -45,11 +44,7 @@ from envspec.resolve.pip.behind import Behind, behind_findings, find_behind
 from envspec.resolve.pip.confusion import refuse_unsaid, refuse_unsaid_builds
 from envspec.resolve.pip.direct import DirectReader
 from envspec.resolve.pip.indexes import UvIndexes
-from envspec.resolve.pip.newest import (
-    Releases,
-    find_newest,
-    is_behind,
-)
+from envspec.resolve.pip.newest import Releases, admitted_releases, is_behind
 from envspec.resolve.pip.notes import PipAnswer, Solution, notes_of
 from envspec.resolve.pip.pins import file_to_install, pins_of
 from envspec.resolve.pip.problem import Subject, Unreviewed
@@ -67,9 +62,8 @@ from envspec.resolve.pip.reviews import addresses_of
 from envspec.resolve.pip.sharing import (
     after,
     first_of,
-    last_of,
     localise,
-    newest_torch,
+    merge_pins,
     public,
     to_share,
     versions_of,
@@ -150,22 +144,19 @@ class PipResolver(Struct, frozen=True, dict=True):
 
     def is_behind(self, request: Request, versions: Mapping[str, str]) -> bool:
         """Return whether versions leave a package of the request's own far behind. Raises IndexFailure."""
-        releases, taken = self._uv_indexes.releases(request), {**versions}
-        newest = find_newest(request, releases)
+        releases = self.releases(request)
         # of torch the target's own CUDA decides, where it has one within the bounds
-        if "torch" in newest and (held := torch_index.lockable_releases(request, request.cuda)):
-            newest["torch"] = held[-1]
+        held = torch_index.lockable_releases(request, request.cuda)
 
-        def is_far(name: str, version: str) -> bool:
+        def is_far(name: str) -> bool:
             by_version = {release.version: release for release in releases(name)}
-            own, best = by_version.get(taken.get(name, "").partition("+")[0]), by_version.get(version)
+            admitted = (release.version for release in admitted_releases(name, request, releases))
+            newest = held[-1] if name == "torch" and held else next(admitted, "")
+            own, best = by_version.get(versions.get(name, "").partition("+")[0]), by_version.get(newest)
             return own is not None and best is not None and is_behind(own, best, name, by_version.values())
 
-        return any(
-            is_far(name, version)
-            for name, version in newest.items()
-            if name not in (*FAMILY[1:], "triton") and not is_toolkit(name)
-        )
+        names = (name for name in request.named if name not in (*FAMILY[1:], "triton") and not is_toolkit(name))
+        return any(map(is_far, names))
 
     def _resolve(self, targets: Mapping[str, _S], keep: Mapping[str, Preferences]) -> Answered[_S]:
         requests = {name: target.request for name, target in targets.items() if target.request is not None}
@@ -175,7 +166,7 @@ class PipResolver(Struct, frozen=True, dict=True):
         groups = group(requests)
         with self._serving(groups, Counting(self.progress)) as serving:
             try:
-                refuse_unsaid_builds(groups, self._uv_indexes.has)
+                refuse_unsaid_builds(groups, self.uv_indexes.has)
                 answers = self._solve_all(targets, groups, keep, serving)
                 solved = group({name: answer.request for name, answer in answers.items()})
                 resolutions = {request: answers[names[0]].resolution for request, names in solved.items()}
@@ -183,9 +174,9 @@ class PipResolver(Struct, frozen=True, dict=True):
                 def again(solved: Request, widened: Request) -> Resolution:
                     return self._ask_more(answers, solved, widened, serving)
 
-                refuse_unsaid(resolutions, solved, self._uv_indexes.has, again)
+                refuse_unsaid(resolutions, solved, self.uv_indexes.has, again)
                 refuse_two_answers(resolutions, solved, serving.reading)
-                needed = sources_needed(resolutions, solved, self.sources.static, self._uv_indexes.releases)
+                needed = sources_needed(resolutions, solved, self.sources.static, self.uv_indexes.releases)
             except BaseException:
                 self.sources.processes.stop()
                 raise
@@ -212,7 +203,8 @@ class PipResolver(Struct, frozen=True, dict=True):
     def findings(self, known: Iterable[Finding] = ()) -> tuple[Finding, ...]:
         """Give the findings on the last solutions, besides those of `others`."""
         hashed = self.hashes.hashed_urls() if self.hashes else ()
-        notes = [*self._of_holes(), *notes_of(self._solutions, self._uv_indexes.releases, hashed, self.sources.static)]
+        notes = [*merge_targets(self._of_holes())]
+        notes += notes_of(self._solutions, self.uv_indexes.releases, hashed, self.sources.static)
         behind: list[Finding] = []
         for solution in self._solutions:
             notes += [replace(finding, targets=solution.targets) for finding in solution.answer.findings]
@@ -221,20 +213,14 @@ class PipResolver(Struct, frozen=True, dict=True):
             behind += [replace(finding, targets=solution.targets) for finding in lags]
         return (*notes, *merge_targets(behind))
 
-    def _of_holes(self) -> tuple[Finding, ...]:
+    def _of_holes(self) -> Iterator[Finding]:
         """Warn of what the shipped facts lack, where torch is older for it."""
-        requests = {solution.targets[0]: solution.answer.request for solution in self._solutions}
-        shared = torch_holes.everywhere(requests, {solution.targets[0]: solution.pins for solution in self._solutions})
-        holes = (
-            (
-                solution,
-                torch_holes.finding(
-                    solution.answer.request, solution.answer.index, solution.pins, solution.pinned.get("torch"), shared
-                ),
-            )
-            for solution in self._solutions
-        )
-        return merge_targets(replace(hole, targets=solution.targets) for solution, hole in holes if hole)
+        shared = torch_holes.everywhere((solution.answer.request, solution.pins) for solution in self._solutions)
+        for solution in self._solutions:
+            request, index = solution.answer.request, solution.answer.index
+            pinned = solution.pinned.get("torch")
+            if hole := torch_holes.finding(request, index, solution.pins, pinned, shared):
+                yield replace(hole, targets=solution.targets)
 
     def _behind(self, solution: Solution) -> tuple[Behind, ...]:
         """Find what stays behind in a solution."""
@@ -245,7 +231,7 @@ class PipResolver(Struct, frozen=True, dict=True):
 
     def releases(self, request: Request) -> Releases:
         """List a package's releases on the index that it comes from, as a request's target sees them."""
-        return self._uv_indexes.releases(request)
+        return self.uv_indexes.releases(request)
 
     @contextmanager
     def _serving(self, groups: Mapping[Request, tuple[str, ...]], counting: Counting) -> Iterator[Serving]:
@@ -253,18 +239,17 @@ class PipResolver(Struct, frozen=True, dict=True):
         live = self._live(groups)
         allowed = frozenset(name for request in groups for name in request.allow_source)
         with self._building(allowed, counting) as sources:
-            describe = Describer(self.wheels, sources, _below(self.scratch), counting, self.hashes)
+            describe = Describer(self.wheels, sources, self.scratch, counting, self.hashes)
             provided = requests_of(groups)
             with open_proxy(live, provided, pages=self.pages, metadata=describe, folder=self.cache) as proxy:
-                addresses, places = addresses_of(groups), _below(self.scratch)
-                reading = Reading(self.wheels, sources, proxy, allowed, addresses, places, counting)
+                reading = Reading(self.wheels, sources, proxy, allowed, addresses_of(groups), self.scratch, counting)
 
                 known: dict[object, tuple[Pin, ...]] = {}
 
                 def pins_of_answer(answer: PipAnswer) -> tuple[Pin, ...]:
                     request, index, packages = key = (answer.request, answer.index, answer.packages)
                     if key not in known:
-                        releases, edges = self._uv_indexes.releases(request), answer.resolution.edges
+                        releases, edges = self.uv_indexes.releases(request), answer.resolution.edges
                         known[key] = pins_of(packages, edges, request, index, proxy, reading, releases)
                         for pin, package in zip(known[key], packages, strict=True):
                             self.inspector.places.add(pin, file_to_install(package, request), package.git)
@@ -272,12 +257,12 @@ class PipResolver(Struct, frozen=True, dict=True):
 
                 yield Serving(
                     self.uv,
-                    self._uv_indexes,
+                    self.uv_indexes,
                     self._published,
                     proxy,
                     reading,
-                    DirectReader(self.cache, self.pages.files, self.wheels, sources, _below(self.scratch), counting),
-                    _below(self.scratch),
+                    DirectReader(self.cache, self.pages.files, self.wheels, sources, self.scratch, counting),
+                    self.scratch,
                     lambda variant: self.live_pages(variant) is not None,
                     pins_of_answer,
                     self.hashes,
@@ -286,19 +271,19 @@ class PipResolver(Struct, frozen=True, dict=True):
     def _index(self, request: Request) -> TorchIndex:
         """Choose the index of the torch family, once for a request. Raises Infeasible, IndexFailure."""
         if request not in self._chosen:
-            variants = partial(self._uv_indexes.variant_versions, request, "torch")
+            variants = partial(self.uv_indexes.variant_versions, request, "torch")
             self._chosen[request] = torch_index.choose(request, refresh=self.refresh, variants=variants)
         return self._chosen[request]
 
     def _live(self, groups: Mapping[Request, tuple[str, ...]]) -> dict[str, LivePages]:
         """Give the pages of the user's mirrors of those PyTorch indexes that are asked besides the facts."""
-        chosen = []
+        live = {}
         for request, names in groups.items():
             with attribute_to(names):
-                chosen.append(self._index(request))
-        indexes = [index for index in chosen if index.live and index.variant]
-        live = {str(index.variant): self.live_pages(str(index.variant)) for index in indexes}
-        return {variant: pages for variant, pages in live.items() if pages}
+                index = self._index(request)
+            if index.live and index.variant and (pages := self.live_pages(index.variant)):
+                live[index.variant] = pages
+        return live
 
     def _solve_all(
         self,
@@ -307,23 +292,28 @@ class PipResolver(Struct, frozen=True, dict=True):
         keep: Mapping[str, Preferences],
         serving: Serving,
     ) -> dict[str, PipAnswer]:
-        alike = {name: _Alike.of(name, names, keep) for names in groups.values() for name in names}
+        alike = {name: names for names in groups.values() for name in names}
+        own_pins = {name: merge_pins(keep, names) for name, names in alike.items()}
 
         def choose(name: str, request: Request) -> TorchIndexes:
-            chosen, pinned = self._index(request), alike[name].torch
+            chosen, pinned = self._index(request), own_pins[name].versions.get("torch")
             return TorchIndexes(choose_for_pin(request, chosen, pinned), chosen, pinned)
+
+        def prefer_old(name: str, shared: Preferences) -> Prefer:
+            # variants are those of the target's own machines
+            variants = keep[name].variants if name in keep else {}
+            return partial(localise, replace(first_of(keep, alike[name]), variants=variants).over(shared))
 
         def job(name: str, prefer: Prefer, before: PipAnswer | None = None) -> Callable[[], PipAnswer]:
             subject = before.subject if before and before.subject else targets[name]
             torch = partial(_only, TorchIndexes.of(before.index)) if before else partial(choose, name)
-            return partial(self._solve, TargetSolver(subject, name, serving, torch, prefer, alike[name].last))
+            return partial(self._solve, TargetSolver(subject, name, serving, torch, prefer, own_pins[name].last))
 
         pool = Pool(max(_AT_ONCE, os.cpu_count() or 1))
         try:
             first, *rest = alike
-            if (before := alike[first].old).versions:
-                shared = public(before)
-                return answer_together(pool, {n: job(n, partial(localise, alike[n].old.over(shared))) for n in alike})
+            if (before := first_of(keep, alike[first])).versions:
+                return answer_together(pool, {n: job(n, prefer_old(n, public(before))) for n in alike})
             # without an old lock the first answer sets the versions that the others shall share
             begun_in = {request: choose(members[0], request).first for request, members in groups.items()}
             releases = torch_holes.newest_releases(begun_in)
@@ -335,7 +325,7 @@ class PipResolver(Struct, frozen=True, dict=True):
                 return answer_together(pool, jobs | {n: job(n, prefer[n]) for n in rest})
             apart = FAMILY if len(set(releases.values())) > 1 else ()
             following = {
-                n: job(n, prefer[n] if n in alike[first].names else after(begun, prefer[n], localised=not apart))
+                n: job(n, prefer[n] if n in alike[first] else after(begun, prefer[n], localised=not apart))
                 for n in rest
             }
             answers = {first: begun, **answer_together(pool, following)}
@@ -348,7 +338,7 @@ class PipResolver(Struct, frozen=True, dict=True):
                 if versions_of(answer.packages).keys() == versions_of(answers[n].packages).keys()
             }
         except BaseException:
-            self.uv.stop()
+            self.uv.processes.stop()
             raise
         finally:
             pool.shutdown(cancel_futures=True)
@@ -374,44 +364,20 @@ class PipResolver(Struct, frozen=True, dict=True):
         if not allowed:
             yield self.sources
             return
-        shown = Describer(self.wheels, self.sources, _below(self.scratch), counting)
+        shown = Describer(self.wheels, self.sources, self.scratch, counting)
         with build_requirements(self.pages, shown, self.default_index, self.cache) as builds:
             yield replace(self.sources, builds=builds)
 
     @cached_property
     def _published(self) -> Published:
-        return Published(self._uv_indexes, self.wheels)
+        return Published(self.uv_indexes, self.wheels)
 
     @cached_property
-    def _uv_indexes(self) -> UvIndexes:
+    def uv_indexes(self) -> UvIndexes:
+        """The spec's indexes for uv."""
         return UvIndexes(self.pages, self.indexes, self.flat, self.default_index)
-
-
-class _Alike(Struct, frozen=True):
-    """A target among those with an equal request.
-
-    names  of all of these
-    torch  the release of the old lock that they keep
-    old    the versions that the target keeps; variants are those of its own machines
-    last   the versions of the old lock, whether they are kept or not
-    """
-
-    names: tuple[str, ...]
-    torch: str | None
-    old: Preferences
-    last: Mapping[str, str]
-
-    @classmethod
-    def of(cls, name: str, names: tuple[str, ...], keep: Mapping[str, Preferences]) -> _Alike:
-        old = replace(first_of(keep, names), variants=keep[name].variants if name in keep else {})
-        return cls(names, newest_torch(keep, names), old, last_of(keep, names))
 
 
 def _only(value: _T, whatever: object) -> _T:
     """Give the same for everything."""
     return value
-
-
-def _below(scratch: Path) -> Path:
-    """Make a new folder, as a resolver may resolve several times."""
-    return Path(tempfile.mkdtemp(dir=scratch))

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from envspec.artifacts.sdist.build_imports import BuildLacks
-from envspec.artifacts.sdist.static_source import SourceFacts, Trust
+from envspec.artifacts.sdist.static_source import Trust
 from envspec.base.errors import AnswerNo, EnvspecError
-from envspec.facts.cuda_stack import TORCH as TORCHES
+from envspec.base.finding import merge_targets
 from envspec.lock.model import Pin
 from envspec.lock.toml_text import inline_strings
-from envspec.packages.edges import shortest_paths
-from envspec.packages.names import requirement_name
 from envspec.packages.version_numbers import numbers
-from envspec.resolve.pip.newest import Releases, needed_glibc, needed_python, wheels_fit
-from envspec.resolve.pip.request import Request
-from envspec.resolve.uv.answer import Found
 from envspec.spec.way import Way
 
 
@@ -107,12 +101,11 @@ class SourcesNeeded(AnswerNo):
 
     code = "source-needed"
 
-    def __init__(self, needed: Mapping[NeededSource, Sequence[str]]) -> None:
-        """`needed` has the targets of each."""
-        own = (replace(source, targets=source.targets or tuple(targets)) for source, targets in needed.items())
-        self.needed = tuple(sorted(own, key=lambda source: (source.name, source.version, source.path)))
+    def __init__(self, needed: Iterable[NeededSource]) -> None:
+        every = merge_targets(needed)
+        self.needed = tuple(sorted(every, key=lambda source: (source.name, source.version, source.path)))
         self.names = tuple(dict.fromkeys(source.name for source in self.needed))
-        targets = sorted({target for names in needed.values() for target in names})
+        targets = sorted({target for source in self.needed for target in source.targets})
         lines: dict[tuple[str, str], str] = {}
         for source in self.needed:
             lines.setdefault((source.name, source.version), source.line)
@@ -133,7 +126,7 @@ class SourcesNeeded(AnswerNo):
         left = [source for source in self.needed if source.path[0] not in replaced]
         if len(left) == len(self.needed):
             return self
-        return SourcesNeeded(dict.fromkeys(left, self.targets)) if left else None
+        return SourcesNeeded(left) if left else None
 
 
 def names_needed(error: EnvspecError) -> tuple[str, ...]:
@@ -185,33 +178,3 @@ def _other_machines(needed: Sequence[NeededSource]) -> Iterator[Way]:
     pythons = {source.python for source in needed if source.unfit and not source.glibc}
     if len(pythons) == 1 and (python := pythons.pop()):
         yield Way(python=python)
-
-
-def needed_source(
-    package: Found,
-    facts: SourceFacts,
-    request: Request,
-    names: Collection[str],
-    releases: Releases,
-    requires: Callable[[str], Iterable[str]],
-) -> NeededSource:
-    """Describe a package that is needed from source, in a solution that has packages of these `names`. `requires` gives
-    a package's requirements."""
-    roots = sorted(map(requirement_name, request.requirements))
-    release = next((release for release in releases(package.name) if release.version == package.version), None)
-    wheels = release.wheels if release else ()
-    lacks = facts.imports.lacks(package.name, facts.builds, has_torch=not TORCHES.isdisjoint(names))
-    return NeededSource(
-        package.name,
-        str(package.version),
-        shortest_paths(roots, requires).get(package.name, (package.name,)),
-        facts.trust,
-        facts.compiles,
-        bool(wheels),
-        needed_glibc(wheels, request),
-        release is not None and wheels_fit([file for file, _ in release.late], request),
-        needed_python(wheels, request),
-        facts.fetches,
-        # before the build is asked, and what it declares is solved
-        lacks if lacks and lacks.is_sure(facts.builds) else None,
-    )

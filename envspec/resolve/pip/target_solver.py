@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import TypeGuard, TypeVar
 
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from envspec.artifacts.sdist.source import url_requirement_error
 from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, InternalError
+from envspec.base.scratch import new_folder
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import is_older
 from envspec.net.index_proxy.server import IndexProxy
@@ -33,7 +34,7 @@ from envspec.resolve.pip.behind import OF_TARGET, find_behind, reason_of
 from envspec.resolve.pip.compile import UvCompile, compile_request, sources_for_uv
 from envspec.resolve.pip.direct import DirectFiles, DirectReader
 from envspec.resolve.pip.indexes import UvIndexes
-from envspec.resolve.pip.leads import LeadCase, Leading, leading, leads
+from envspec.resolve.pip.leads import LeadCase, Leading, leading
 from envspec.resolve.pip.loop import Answer, End, Settled, Unsettled, settle
 from envspec.resolve.pip.newest import first_day, newer_glibc
 from envspec.resolve.pip.notes import PipAnswer, downgrades, rejected_findings
@@ -155,10 +156,6 @@ class Serving(Struct, frozen=True):
     hashes: FileHashes | None = None
     ends: Ends = field(default_factory=Ends)
 
-    def new_folder(self) -> Path:
-        """Make a new folder, as a resolver may resolve several times."""
-        return Path(tempfile.mkdtemp(dir=self.scratch))
-
 
 class TargetSolver(Struct, frozen=True):
     """A target with the functions and versions that solve it.
@@ -184,7 +181,9 @@ class TargetSolver(Struct, frozen=True):
         try:
             end = settle(self._begin(begun), self.ask, reviews, self._lead)
         except UnmetImport as failed:
-            raise with_metadata_line(failed, begun.own_request, serving.reading.sources, serving.new_folder()) from None
+            raise with_metadata_line(
+                failed, begun.own_request, serving.reading.sources, new_folder(serving.scratch)
+            ) from None
         except IndexFailure as failure:
             raise self._explain_failure(failure, begun.own_request) from None
         if isinstance(end, Settled):
@@ -311,7 +310,7 @@ class TargetSolver(Struct, frozen=True):
                 replace(serving.uv, fresh=serving.uv.fresh or problem.is_fresh),
                 problem.question,
                 serving.indexes.for_request(problem.question, index if gated else None, serving.proxy),
-                serving.new_folder(),
+                new_folder(serving.scratch),
                 self.label,
                 serving.proxy,
                 self._prefer_versions(problem).all,
@@ -340,7 +339,7 @@ class TargetSolver(Struct, frozen=True):
             for name, version in last_versions(last, own.problem.request).items()
             if name in case.order and any(release.version == version for release in case.fitting(name))
         }
-        return leading(leads(case), previous, case.taken)
+        return leading(case, previous)
 
     def _refuse(self, end: Settled) -> None:
         """Raise Retreated for a package of the spec, or an extra of its, that an end gives up for the target's sake."""
@@ -365,16 +364,12 @@ class TargetSolver(Struct, frozen=True):
         def extras_in(package: Found) -> frozenset[str]:
             return read_metadata((package,), request, self.serving.reading)[package.name].extras
 
-        lost = lost_extras(case.packages, request, extras_in, ahead, self.serving.indexes.releases(request))
-        extras = self.serving.published.extras
-        known = [
-            replace(lost_extra, offers=extras(request, index, lost_extra.name, lost_extra.release.version))
-            for lost_extra in lost
-        ]
-        # where they can't be read, the warning of an extra that isn't there stands alone
-        refuse_lost_extras(
-            [lost_extra for lost_extra in known if lost_extra.extra in lost_extra.offers], request, self.label
+        offers, releases = (
+            partial(self.serving.published.extras, request, index),
+            self.serving.indexes.releases(request),
         )
+        lost = lost_extras(case.packages, request, extras_in, ahead, offers, releases)
+        refuse_lost_extras([*lost], request, self.label)
 
     def _answer(self, end: Settled) -> PipAnswer:
         problem, packages, reading = end.problem, end.answer.packages, self.serving.reading

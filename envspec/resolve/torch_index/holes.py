@@ -22,7 +22,7 @@ from envspec.net.index_proxy.releases import Release
 from envspec.packages.conflict import Unsatisfiable
 from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import canonical_name, parse_requirement
+from envspec.packages.requirement import parse_requirement
 from envspec.packages.tags import is_for_platform, wheel_fits
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import (
@@ -45,7 +45,7 @@ def newest_releases(indexes: Mapping[Request, TorchIndex]) -> dict[Request, str]
     files. So targets share a release where all have it, and one that hasn't holds no other back."""
     preferred = {}
     for request, index in indexes.items():
-        direct = _direct(request)
+        direct = [*map(requirement_name, request.requirements)]
         held = [version for version in _existing(request, index) if not _missing(request, index, version, direct)]
         if held:
             preferred[request] = max(held, key=Version)
@@ -140,19 +140,15 @@ def _bounds(pins: Sequence[Pin]) -> list[SpecifierSet]:
     ]
 
 
-def everywhere(requests: Mapping[str, Request], pins: Mapping[str, Sequence[Pin]]) -> str | None:
+def everywhere(solutions: Iterable[tuple[Request, Sequence[Pin]]]) -> str | None:
     """Find the newest torch release that every target with a torch can have, with its packages of the family, from PyPI
-    or from the facts; None if they have the same release already, or none in common.
-
-    `requests` and `pins` are by target.
-    """
-    locked = {name: _release(pins[name]) for name in requests if _release(pins[name])}
-    if len(set(locked.values())) < 2:
+    or from the facts; None if they have the same release already, or none in common."""
+    locked = [(request, pins) for request, pins in solutions if _release(pins)]
+    if len({_release(pins) for _, pins in locked}) < 2:
         return None
     common: set[str] | None = None
-    for name in locked:
-        request = requests[name]
-        torch, family = torch_request(request), [pin.name for pin in pins[name]]
+    for request, pins in locked:
+        torch, family = torch_request(request), [pin.name for pin in pins]
         from_index = TorchIndex(torch_builds.variant_of(request.cuda))
         here = {
             v
@@ -212,10 +208,9 @@ def hole_text(request: Request, index: TorchIndex) -> str:
 def _existing(request: Request, index: TorchIndex) -> frozenset[str]:
     """List the torch releases that a request admits and that have a build for it, whether or not the facts have it."""
     variant, torch = index.variant or torch_builds.variant_of(request.cuda), torch_request(request)
-    listed = builds_of(request, variant)
-    from_index = {version.partition("+")[0] for version in index_builds(request, variant)}
-    held = set(default_builds(request.platform, variant)) if index.variant is None else from_index
-    known = {*held, *(listed if index.variant else ())}
+    known = {*default_builds(request.platform, variant)}
+    if index.variant is not None:
+        known = {*builds_of(request, variant), *(build.partition("+")[0] for build in index_builds(request, variant))}
     return frozenset(v for v in known if torch.admits(v) and in_time(v, request.not_after("torch")))
 
 
@@ -241,10 +236,6 @@ def _missing(request: Request, index: TorchIndex, release: str, names: Sequence[
         if fitting and held.isdisjoint(fitting):
             missing.append(f"{project} {fitting[-1]}+{index.variant}")
     return missing
-
-
-def _direct(request: Request) -> list[str]:
-    return [canonical_name(requirement_name(text)) for text in request.requirements]
 
 
 def _runs(needed: str | None, glibc: str | None) -> bool:
@@ -275,13 +266,31 @@ class Unheld(Struct, frozen=True):
 
 
 def find_unheld(needed: Iterable[tuple[str, str]], request: Request, index: TorchIndex) -> tuple[Unheld, ...]:
-    """Find the torch family's projects, in their required ranges, that a request can't have; holes first."""
+    """Find the torch family's projects, in their required ranges, that a request can't have, each with its newest
+    release of those asked for; holes first."""
     if index.live:
         return ()
-    by_kind: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
-    for name, hole in dict.fromkeys(_unheld(needed, request, index)):
-        by_kind[hole].append(name)
-    return tuple(Unheld(tuple(names), hole) for hole, names in by_kind.items() if names)
+    variant, admitted = index.variant or torch_builds.variant_of(request.cuda), torch_request(request)
+
+    def could_be(torch: str) -> bool:
+        return admitted.admits(torch) and in_time(torch, request.not_after("torch"))
+
+    known = [release.version for release in torch_builds.releases() if could_be(release.version)]
+    built = [version for version in builds_of(request, variant) if could_be(version)]
+    by_kind: dict[bool, dict[tuple[str, str], None]] = {True: {}, False: {}}
+    for project, specifier in dict.fromkeys(pair for pair in needed if pair[0] in FAMILY):
+        held = {version.partition("+")[0] for version in index_builds(request, variant, project)}
+        if project == "torch":
+            held |= set(default_builds(request.platform, variant))
+        elif index.variant is None:
+            continue
+        if _matching(specifier, sorted(held)):
+            continue
+        if matching := _matching(specifier, _of(project, built)):
+            by_kind[True][project, matching[-1]] = None
+        elif fitting := _matching(specifier, _of(project, known)):
+            by_kind[False][project, fitting[-1]] = None
+    return tuple(Unheld(tuple(releases), hole) for hole, releases in by_kind.items() if releases)
 
 
 def explain_torch(refused: Unsatisfiable, request: Request, index: TorchIndex, *, gated: bool) -> Unsatisfiable:
@@ -330,31 +339,6 @@ def _other_cudas(request: Request, unheld: Unheld | None) -> tuple[str, ...]:
     if every.get(request.cuda) or newest is None:
         return ()
     return tuple(cuda for cuda, known in every.items() if newest in known)
-
-
-def _unheld(
-    needed: Iterable[tuple[str, str]], request: Request, index: TorchIndex
-) -> Iterator[tuple[tuple[str, str], bool]]:
-    """Yield a project with its newest release of those asked for, and whether it's one that only the facts lack."""
-    variant, admitted = index.variant or torch_builds.variant_of(request.cuda), torch_request(request)
-
-    def could_be(torch: str) -> bool:
-        return admitted.admits(torch) and in_time(torch, request.not_after("torch"))
-
-    known = [release.version for release in torch_builds.releases() if could_be(release.version)]
-    built = [version for version in builds_of(request, variant) if could_be(version)]
-    for project, specifier in dict.fromkeys(pair for pair in needed if pair[0] in FAMILY):
-        held = {version.partition("+")[0] for version in index_builds(request, variant, project)}
-        if project == "torch":
-            held |= set(default_builds(request.platform, variant))
-        elif index.variant is None:
-            continue
-        if _matching(specifier, sorted(held)):
-            continue
-        if matching := _matching(specifier, _of(project, built)):
-            yield (project, matching[-1]), True
-        elif fitting := _matching(specifier, _of(project, known)):
-            yield (project, fitting[-1]), False
 
 
 def _of(project: str, releases: Sequence[str]) -> list[str]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from datetime import datetime
+from typing import Annotated, Any, ClassVar
+from urllib.parse import unquote, urlsplit
 
-from msgspec import Struct
-from packaging.pylock import Package
+from msgspec import Meta, Struct, convert
+from packaging.version import Version
 
 from envspec.base.documents import read_toml
 from envspec.base.errors import InternalError
 from envspec.base.records import RecordWithNotes
-from envspec.packages.pylock import File, file_name, parse_pylock
+from envspec.packages.requirement import canonical_name
 from envspec.packages.variants import WheelOfVariant
 
 
@@ -53,81 +53,68 @@ class FoundFile(RecordWithNotes, frozen=True, eq=False):
     """Whether the index proxy served it from an index that isn't PyTorch's."""
 
 
+# What uv writes, as far as it counts.
+
+
+class _File(Struct, rename="kebab"):
+    hashes: Annotated[dict[str, str], Meta(min_length=1)]
+    url: str
+    name: str | None = None
+    size: int | None = None
+    upload_time: datetime | None = None
+
+
+class _Repository(Struct, rename="kebab"):
+    url: str
+    commit_id: str
+    requested_revision: str | None = None
+    subdirectory: str | None = None
+
+
+class _Package(Struct):
+    name: str
+    version: str | None = None
+    wheels: tuple[_File, ...] = ()
+    sdist: _File | None = None
+    archive: _File | None = None
+    vcs: _Repository | None = None
+    directory: dict[str, Any] | None = None
+
+
+class _Answer(Struct):
+    packages: tuple[_Package, ...]
+
+
 def read_pylock(text: str) -> tuple[Found, ...]:
     """Read the packages of a pylock.toml that uv wrote (PEP 751). Raises InternalError if it isn't one."""
     try:
-        data = read_toml(text)
-        plain = _plain(data)
-        packages = parse_pylock(data).packages if plain is None else ()
+        return tuple(map(_read_package, convert(read_toml(text), _Answer).packages))
     except ValueError as error:
         raise InternalError(f"uv's answer isn't valid by PEP 751: {error}") from None
-    return tuple(map(_read_package, packages)) if plain is None else plain
 
 
-_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-_NUMBER = r"(?:0|[1-9][0-9]*)"
-_VERSION = re.compile(
-    rf"(?:{_NUMBER}!)?{_NUMBER}(?:\.{_NUMBER})*(?:(?:a|b|rc){_NUMBER})?(?:\.post{_NUMBER})?(?:\.dev{_NUMBER})?"
-    r"(?:\+[a-z][a-z0-9]*)?"
-)
-"""A version in the form that `str(Version)` gives."""
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-
-
-def _plain(data: Mapping[str, Any]) -> tuple[Found, ...] | None:
-    """Read packages that are files of indexes, as almost all of any answer are. None where anything else is among them.
-
-    It isn't for speed: uv takes wheels whose names `packaging` refuses (`a__b-1.0-py3-none-any.whl`)."""
-    try:
-        return tuple(map(_of_index, data["packages"]))
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
-
-
-def _of_index(package: Mapping[str, Any]) -> Found:
-    if package.keys() - {"name", "version", "marker", "index", "wheels", "sdist"} or not _NAME.fullmatch(
-        package["name"]
-    ):
-        raise ValueError
-    files = package["wheels"] if "wheels" in package else [package["sdist"]]
-    if not files or not _VERSION.fullmatch(package["version"]):
-        raise ValueError
-    return Found(package["name"], package["version"], files=tuple(map(_plain_file, files)))
-
-
-def _plain_file(file: Mapping[str, Any]) -> FoundFile:
-    url, hashes, size = file["url"], file["hashes"], file.get("size")
-    name, sha256 = file.get("name") or url.rpartition("/")[2], hashes.get("sha256")
-    if file.keys() - {"url", "name", "hashes", "size", "upload-time"} or not _SHA256.fullmatch(sha256 or "0" * 64):
-        raise ValueError
-    if "?" in url or not _FILE.fullmatch(name) or not (size is None or type(size) is int):
-        raise ValueError
-    uploaded = file.get("upload-time")
-    return FoundFile(url, name.replace("%2B", "+"), sha256, size, uploaded=uploaded and uploaded.isoformat())
-
-
-_FILE = re.compile(r"(?:[A-Za-z0-9._+!-]|%2B)+")
-"""A file's name in a URL that needs no more than this to be read."""
-
-
-def _read_package(package: Package) -> Found:
-    name, version = package.name, None if package.version is None else str(package.version)
-    if package.directory:
+def _read_package(package: _Package) -> Found:
+    name, version = package.name, None if package.version is None else str(Version(package.version))
+    if canonical_name(name) != name:
+        raise ValueError(f"{name} isn't a normalised name")
+    if package.directory is not None:
         raise InternalError(f"{name} resolved to a local folder, which a lock can't pin")
-    if package.vcs:
-        git = (package.vcs.url or "", package.vcs.commit_id, package.vcs.subdirectory)
-        return Found(name, version, git=git, revision=package.vcs.requested_revision)
-    if package.archive:
-        return Found(name, version, archive=_file(package.archive))
-    files = package.wheels or (package.sdist,)
-    return Found(name, version, files=tuple(_file(file) for file in files if file))
+    if vcs := package.vcs:
+        return Found(name, version, git=(vcs.url, vcs.commit_id, vcs.subdirectory), revision=vcs.requested_revision)
+    if package.archive is not None:
+        return Found(name, version, archive=_read_file(package.archive))
+    files = package.wheels or ((package.sdist,) if package.sdist else ())
+    if not files:
+        raise ValueError(f"{name} has neither files nor an address")
+    return Found(name, version, files=tuple(map(_read_file, files)))
+
+
+def _read_file(file: _File) -> FoundFile:
+    name = file.name or unquote(urlsplit(file.url).path).rpartition("/")[2]
+    uploaded = file.upload_time.isoformat() if file.upload_time else None
+    return FoundFile(file.url, name, file.hashes.get("sha256"), file.size, uploaded=uploaded)
 
 
 def last_error(stderr: str) -> str:
     """Give uv's own error: the last that begins at the margin. What stands before it may quote others."""
     return stderr[stderr.rfind("\nerror: ") + 1 :]
-
-
-def _file(file: File) -> FoundFile:
-    url, uploaded = file.url or file.path or "", file.upload_time.isoformat() if file.upload_time else None
-    return FoundFile(url, file_name(file), file.hashes.get("sha256"), file.size, uploaded=uploaded)

@@ -67,12 +67,8 @@ class Processes(Struct):
         outputs = (each.decode(errors="replace").replace("\r\n", "\n") for each in (out, err))
         return subprocess.CompletedProcess(process.args, process.returncode, *outputs)
 
-    def begin(self) -> None:
-        """Allow new programs after a `stop`, which ended those of a failed question."""
-        self._stopped = False
-
     def stop(self) -> None:
-        """End every running program, and any that is started before `begin`."""
+        """End every running program, and any that is started later."""
         self._stopped = True
         for process in tuple(self._running):
             if process.poll() is None:
@@ -171,7 +167,7 @@ class Uv(Struct):
     def run(
         self, arguments: Sequence[str], *, cwd: Path, more: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run uv to its end, or until an interrupt or a call of `stop`. `more` adds to its variables."""
+        """Run uv to its end, an interrupt or a stop of its processes. `more` adds to its variables."""
         try:
             return self.processes.run(
                 [self.executable, *arguments], cwd=cwd, env={**self.environment(), **(more or {})}
@@ -179,10 +175,6 @@ class Uv(Struct):
         except OSError as error:
             refuse_shortage("uv", error)
             raise ToolError(f"uv can't be started: {error}", hint="reinstall envspec: uv comes with it") from None
-
-    def stop(self) -> None:
-        """End every running uv of this object, and any that it starts before its processes `begin` anew."""
-        self.processes.stop()
 
 
 def find_uv(env: Mapping[str, str]) -> Uv:

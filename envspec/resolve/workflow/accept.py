@@ -24,13 +24,7 @@ from envspec.packages.tags import ReleaseFile, choose_file
 from envspec.resolve.pip.newest import Releases
 from envspec.resolve.pip.request import OTHER_BASE, Request
 from envspec.resolve.workflow.bounded import describe_moves, explain_refusals, of_one_cause, retreats
-from envspec.resolve.workflow.notices import (
-    correction_notes,
-    merge_findings,
-    notes_among,
-    refusals,
-    sacrifice_notes,
-)
+from envspec.resolve.workflow.notices import merge_findings, notes_among, refusals
 from envspec.resolve.workflow.prepare import Prepared, unused_terms
 from envspec.resolve.workflow.solve import Solved
 from envspec.rules.build import OF_BUILDS
@@ -52,7 +46,7 @@ def accept(spec: Spec, solved: Sequence[Solved]) -> tuple[tuple[LockedTarget, ..
     of_pins = notes_among(
         merge_findings((target.name, _explain(of_its_pins[target.name], target)) for target in solved)
     )
-    moves = ((target.name, *line) for target in solved for line in describe_moves(target.gave_up, target.versions))
+    moves = ((target.name, describe_moves(target.gave_up, target.versions)) for target in solved)
     locked = tuple(_lock_target(target) for target in solved)
     of_its_extras = {
         solution.name: _of_extras(spec, solution.prepared.target, target)
@@ -67,7 +61,7 @@ def accept(spec: Spec, solved: Sequence[Solved]) -> tuple[tuple[LockedTarget, ..
         )
         for target in solved
     ]
-    findings = (*effect_notes(solved), *of_pins, *sacrifice_notes(moves), *of_extras)
+    findings = (*effect_notes(solved), *of_pins, *merge_findings(moves), *of_extras)
     return locked, (*findings, *unused_terms(spec, codes))
 
 
@@ -86,7 +80,7 @@ def notes_before(prepared: Iterable[Prepared], locked: Collection[LockedTarget] 
 
 def effect_notes(solved: Sequence[Solved]) -> tuple[Finding, ...]:
     """Report the effects of corrections on solved targets."""
-    return tuple(correction_notes((target.name, effect) for target in solved for effect in target.effects))
+    return merge_findings((target.name, [effect.note for effect in target.effects]) for target in solved)
 
 
 def refused_pins(spec: Spec, solved: Sequence[Solved]) -> tuple[Infeasible, ...]:

@@ -45,9 +45,9 @@ class GivenUp(Struct, frozen=True):
         return next((name for name in self.path if now.get(name) != self.pins[name]), self.path[-1])
 
 
-def describe_moves(given_up: Iterable[GivenUp], now: Mapping[str, str]) -> tuple[tuple[str, str | None, str], ...]:
-    """Yield a line for each package that had to move: the version locked instead, and the first reason; with it the way
-    to keep the pin, where that may be safe, and the package."""
+def describe_moves(given_up: Iterable[GivenUp], now: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Report each package that had to move: the version locked instead, the first reason, and the way to keep the pin,
+    where that may be safe."""
     lines: dict[str, tuple[str, str | None]] = {}
     given_up = tuple(given_up)
     for lost in given_up:
@@ -60,7 +60,7 @@ def describe_moves(given_up: Iterable[GivenUp], now: Mapping[str, str]) -> tuple
         # against the first solution, which is uv's answer to the spec
         first, (text, how) = next(iter(lines.items()))
         lines[first] = (f"{text}{moved_beside(given_up[0].pins, now, lines)}", how)
-    return tuple((*line, moved) for moved, line in lines.items())
+    return tuple(Finding("info", "given-up", text, remedy=how, package=moved) for moved, (text, how) in lines.items())
 
 
 def retreats(given_up: Iterable[GivenUp], pins: Sequence[Pin], python: str | None = None) -> tuple[Finding, ...]:

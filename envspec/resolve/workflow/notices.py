@@ -36,6 +36,14 @@ class Effect(Struct, frozen=True):
     correction: Correction
     text: str
 
+    @property
+    def note(self) -> Finding:
+        """The note on it, with the way to do without."""
+        name = self.correction.name
+        more = f"; `envspec explain {name}` has its source" if sources_of(self.correction) else ""
+        remedy = f'to do without: without-corrections = ["{name}"] in [pip]{more}'
+        return Finding("info", "correction", f"{self.text}, because {self.correction.reason}", remedy=remedy)
+
 
 def broken_corrections(
     corrections: Corrections, pins: Iterable[Pin], versions: Mapping[str, str], off: Collection[str]
@@ -88,11 +96,8 @@ class Said(Struct, frozen=True):
         """Return whether one of `versions` is a release newer than the package's pin that the target could have."""
         if name not in self.newer:
             return has_common_version(versions, (*self.bounds.get(name, ()), f">{than.partition('+')[0]}"))
-        return any(is_within(version, (versions,)) for version in self.admissible(name))
-
-    def admissible(self, name: str) -> Iterator[str]:
-        """List the newer releases of a package that all bounds admit."""
-        return (version for version in self.newer[name] if is_within(version, self.bounds.get(name, ())))
+        admitted = (version for version in self.newer[name] if is_within(version, self.bounds.get(name, ())))
+        return any(is_within(version, (versions,)) for version in admitted)
 
 
 def collect_bounds(
@@ -176,32 +181,6 @@ def flaw_warnings(flaws: Iterable[Finding]) -> Iterator[Finding]:
     for flaw in flaws:
         whose = "the lock can't be right: " if flaw.severity == "error" else ""
         yield Finding("warning", flaw.code, f"{whose}{flaw.text}; envspec resolves this again")
-
-
-def correction_notes(by_target: Iterable[tuple[str, Effect]]) -> Iterator[Finding]:
-    """Report the effects of corrections of published metadata, by target name: each once, with its targets."""
-    targets: dict[tuple[str, str, str, str], list[str]] = {}
-    for target, effect in by_target:
-        correction = effect.correction
-        more = f"; `envspec explain {correction.name}` has its source" if sources_of(correction) else ""
-        targets.setdefault((correction.name, effect.text, correction.reason, more), []).append(target)
-    for (name, text, reason, more), names in targets.items():
-        yield Finding(
-            "info",
-            "correction",
-            f"{text}, because {reason}",
-            remedy=f'to do without: without-corrections = ["{name}"] in [pip]{more}',
-            targets=tuple(names),
-        )
-
-
-def sacrifice_notes(by_target: Iterable[tuple[str, str, str | None, str | None]]) -> tuple[Finding, ...]:
-    """Report the versions locked instead of pins that can't work, and the way to keep those pins, by target name: each
-    once, with its targets and the package that moved."""
-    return merge_targets(
-        Finding("info", "given-up", text, remedy=how, targets=(target,), package=moved)
-        for target, text, how, moved in by_target
-    )
 
 
 def unused_sources(spec: Spec, locked: Iterable[LockedTarget]) -> Iterator[Finding]:

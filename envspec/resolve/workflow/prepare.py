@@ -205,34 +205,31 @@ def prepare(
         shared = replace(shared, exclude_newer=min(shared.exclude_newer or not_after.moment, not_after.moment))
     known = corrections(shared.without_corrections)
 
-    def inputs(target: Target) -> TargetInputs:
-        known_inputs = case.targets[target.name]
-        by_conda = bool(known_inputs.conda_requirements)
-        if by_conda:
-            return known_inputs
-        base = inventories.get(target.platform)
-        exact = base.exact_python if base else spec.python_builds.get(target.platform)
-        return known_inputs.with_python(exact, of_base=not shared.brings_python)
-
     def prepare_one(target: Target, verdict: Verdict) -> Prepared:
-        prepared, base = _prepare(target, shared, inputs(target), verdict, known), inventories.get(target.platform)
-        if base is None:
-            return prepared
-        bounds = map(normalise_requirement, base.constraints_on(replaced))
-        provided, extras = base.packages_besides(replaced), base.extras_besides(replaced)
-        return replace(prepared, provided=provided, extras=extras, constraints=(*prepared.constraints, *bounds))
-
-    return tuple(
-        replace(
-            prepare_one(target, verdict),
+        inputs, base = case.targets[target.name], inventories.get(target.platform)
+        if not inputs.conda_requirements:
+            exact = base.exact_python if base else spec.python_builds.get(target.platform)
+            inputs = inputs.with_python(exact, of_base=not shared.brings_python)
+        of_pip, of_conda = _torch_bounds(verdict)
+        by_base = map(normalise_requirement, base.constraints_on(replaced)) if base else ()
+        return Prepared(
+            target=target,
+            shared=shared,
+            inputs=inputs,
+            verdict=verdict,
+            constraints=(*of_pip, *by_base),
+            corrections=known.with_active(known.beside(map(requirement_name, inputs.requirements))),
             exempt=exempt,
+            conda=conda_request_for(shared, inputs, architectures(target.gpus), of_conda)
+            if inputs.conda_requirements
+            else None,
             tools=tuple(_tools(spec, target)),
-            direct=tuple(
-                dict.fromkeys(requirement_name(dependency.text) for dependency in spec.own_dependencies(target))
-            ),
+            direct=tuple(dict.fromkeys(requirement_name(own.text) for own in spec.own_dependencies(target))),
+            provided=base.packages_besides(replaced) if base else (),
+            extras=base.extras_besides(replaced) if base else (),
         )
-        for target, verdict in zip(targets, verdicts, strict=True)
-    )
+
+    return tuple(map(prepare_one, targets, verdicts))
 
 
 def _tools(spec: Spec, target: Target) -> Iterator[tuple[str, Place]]:
@@ -252,40 +249,18 @@ def _exempt(spec: Spec, not_after: NotAfter | None) -> tuple[tuple[str, str | No
     return tuple(sorted(own.items()))
 
 
-def _prepare(
-    target: Target,
-    shared: SpecInputs,
-    inputs: TargetInputs,
-    verdict: Verdict,
-    known: Corrections,
-) -> Prepared:
-    bounds = _torch_bounds(verdict)
-    by_conda = verdict.requirement is not None and verdict.requirement.channel == "conda"
-    for_conda = (f"pytorch {bounds}",) if bounds and by_conda else ()
-    return Prepared(
-        target=target,
-        shared=shared,
-        inputs=inputs,
-        verdict=verdict,
-        constraints=(f"torch{bounds}",) if bounds and not by_conda else (),
-        corrections=known.with_active(known.beside(map(requirement_name, inputs.requirements))),
-        conda=conda_request_for(shared, inputs, architectures(target.gpus), for_conda)
-        if inputs.conda_requirements
-        else None,
-    )
-
-
-def _torch_bounds(verdict: Verdict) -> str:
-    """Give the clauses that admit only the torch releases that work; empty where the newest one works."""
+def _torch_bounds(verdict: Verdict) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Give the bounds, for pip and for conda, that admit only the torch releases that work; none where the newest one
+    works."""
     if verdict.requirement is None or not verdict.narrowed:
-        return ""
+        return (), ()
     newest, oldest = verdict.feasible[0], verdict.feasible[-1]
     by_conda = verdict.requirement.channel == "conda"
     known = conda_builds.versions() if by_conda else [release.version for release in torch_builds.releases()]
     first, last = torch_builds.order(oldest), torch_builds.order(newest)
     between = [version for version in known if first < torch_builds.order(version) < last]
-    holes = [f"!={version}" for version in between if version not in verdict.feasible]
-    return ",".join([f">={oldest}", f"<={newest}", *holes])
+    bounds = ",".join([f">={oldest}", f"<={newest}", *(f"!={v}" for v in between if v not in verdict.feasible)])
+    return ((), (f"pytorch {bounds}",)) if by_conda else ((f"torch{bounds}",), ())
 
 
 def _refuse_unknown_corrections(spec: Spec) -> None:

@@ -139,21 +139,16 @@ def _build_needs(spec: Spec, pin: Pin | NeededSource, lacks: BuildLacks, targets
 
 def _old_build(old: Lock | None, solved: Solved, pin: Pin, upgrade: Upgrade) -> tuple[BuildPin, ...] | None:
     """Find what the old lock built the same source with, for the same machine; None where that is to be resolved."""
-    before = _before(old, solved, pin)
-    if before is None or before.built_with is None or upgrade.everything or pin.name in upgrade.packages:
-        return None
-    pins, cuda = {installed.name: installed for installed in solved.pins}, solved.prepared.inputs.cuda
-    return None if any(unlike_target(wheel, pins, cuda) for wheel in before.built_with) else before.built_with
-
-
-def _before(old: Lock | None, solved: Solved, pin: Pin) -> Pin | None:
     target = old.target(solved.name) if old else None
     before = target.pin(pin.name, "pip") if target else None
-    if target is None or before is None:
+    if target is None or before is None or upgrade.everything or pin.name in upgrade.packages:
         return None
     was, now = target.inputs, solved.prepared.inputs
-    same = (was.platform, was.python, was.glibc) == (now.platform, now.python, now.glibc)
-    return before if same and (before.artifact, before.git, before.url) == (pin.artifact, pin.git, pin.url) else None
+    same_machine = (was.platform, was.python, was.glibc) == (now.platform, now.python, now.glibc)
+    same_source = (before.artifact, before.git, before.url) == (pin.artifact, pin.git, pin.url)
+    pins = {installed.name: installed for installed in solved.pins}
+    unlike = any(unlike_target(wheel, pins, now.cuda) for wheel in before.built_with or ())
+    return before.built_with if same_machine and same_source and not unlike else None
 
 
 def _refuse_unlike(build: BuildWanted, wheels: Sequence[BuildPin]) -> None:
@@ -279,15 +274,12 @@ def _relock(request: RelockRequest, resolvers: Resolvers, findings: list[Finding
     spec = replace(case.spec, python_builds={python.platform: python.version for python in (pythons if own else ())})
     case = replace(case, spec=spec)
     preserved = preserve(request.first, Upgrade()) if request.first else preserve(old, move, flaws)
-    names = frozenset(target.name for target in targets)
-    run = _Relocking(request, resolvers, case, names, flaws, bounds, begun)
+    run = _Relocking(request, resolvers, case, frozenset(target.name for target in targets), flaws, bounds, begun)
 
     ready, before, refused = run.prepare(targets)
     solved = tuple[Solved, ...]()
     try:
-        solved = (
-            solve(ready, resolvers, preserved, partial(of_pins, spec, releases=resolvers.releases)) if ready else ()
-        )
+        solved = solve(ready, resolvers, preserved, partial(of_pins, spec, releases=resolvers.releases))
         refused = (*refused, *run.refusals(spec, solved))
     except EnvspecError as error:
         if is_obstacle(error):

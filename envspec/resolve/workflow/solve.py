@@ -206,17 +206,10 @@ class Solved(Struct, frozen=True, dict=True):
         """Give the target with the first new term that an answer shows, which makes it another request: broken
         corrections, bounds in its wheels, refused pins that others may replace, and last the requirements of the
         project's build; else with the answer. Raises Unsatisfiable where a build tool takes something back."""
-        solved, looking = replace(self, pip=pins), self.looking
+        solved = replace(self, pip=pins)
         if self.toolless is not None:
             _refuse_setback(self, pins)
-        looks: list[Callable[[Solved], Solved]] = [Solved.with_corrections]
-        if (inspect := looking.inspect) is not None:
-            looks += [
-                lambda target: target.inspect_wheels(inspect, looking.locked),
-                lambda target: target.with_builds(inspect),
-            ]
-        looks.append(Solved.judge)
-        for look in looks:
+        for look in (Solved.with_corrections, Solved.inspect_wheels, Solved.with_builds, Solved.judge):
             solved = look(solved)
             if solved.request != self.request:
                 return solved
@@ -269,12 +262,17 @@ class Solved(Struct, frozen=True, dict=True):
         """Give the rows whose wheels are pinned."""
         return tuple(row for row in rows if any(map(row.is_of, self.pip)))
 
-    def inspect_wheels(self, inspect: Inspector, locked: Collection[LockedCorrection]) -> Solved:
+    @property
+    def _inspect(self) -> Inspector | None:
+        """The reader of its wheels, where the spec lets them be read."""
+        return self.looking.inspect if self.prepared.inputs.inspect else None
+
+    def inspect_wheels(self) -> Solved:
         """Give the target with the bounds in its wheels that its solution breaks, and with the old lock's rows that
         they confirm; the target itself where none is new. Raises what reading wheels raises."""
-        if not self.prepared.inputs.inspect:
+        if (inspect := self._inspect) is None:
             return self
-        rows = [row for row in (*locked, *self.read) if self.counts(row)]
+        rows = [row for row in (*self.looking.locked, *self.read) if self.counts(row)]
         read = inspect.read(self.pins, frozenset((row.package, row.constraint) for row in rows))
         more = [row for row in read if self.counts(row) and row not in self.read]
         stated = {(row.package, row.version, row.constraint) for row in read}
@@ -282,17 +280,16 @@ class Solved(Struct, frozen=True, dict=True):
         cleared = self.cleared | now - stated
         return self.with_read_corrections(more, cleared) if more or cleared != self.cleared else self
 
-    def with_builds(self, inspect: Inspector) -> Solved:
+    def with_builds(self) -> Solved:
         """Give the target with the GPUs and CUDA that its wheels are built for. Raises what reading wheels raises."""
-        inputs = self.prepared.inputs
-        if not inputs.inspect:
+        if (inspect := self._inspect) is None:
             return self
-        gpus = capabilities(self.prepared.target.gpus)
+        inputs, gpus = self.prepared.inputs, capabilities(self.prepared.target.gpus)
         return replace(self, builds=inspect.builds(self.pins, inputs.cuda, inputs.platform, gpus))
 
-    def replay(self, inspect: Inspector, locked: Iterable[tuple[LockedCorrection, Pin]]) -> Solved:
+    def replay(self, locked: Iterable[tuple[LockedCorrection, Pin]]) -> Solved:
         """Give the target with those rows of the old lock that are known to stand in the wheels that it pinned."""
-        if not self.prepared.inputs.inspect:
+        if (inspect := self._inspect) is None:
             return self
         return self.with_read_corrections(row for row, pin in locked if self.counts(row) and inspect.recalls(row, pin))
 
@@ -365,14 +362,12 @@ def solve(
     Raises what the resolvers raise, and InternalError for a conda half without a resolver.
     """
     installed = _conda_half(prepared, resolvers.conda, preserved)
-    inspect = resolvers.inspect
     targets = {}
     for target in prepared:
         conda, rows = installed.get(target.name, ()), preserved.read.get(target.name, ())
         keep = preserved.pip.get(target.name, Preferences())
-        looking = TargetReview(judge, inspect, tuple(row for row, _ in rows), keep)
-        begun = Solved(target.beside(conda), target.corrections, looking, conda=conda)
-        targets[target.name] = begun.replay(inspect, rows) if inspect else begun
+        looking = TargetReview(judge, resolvers.inspect, tuple(row for row, _ in rows), keep)
+        targets[target.name] = Solved(target.beside(conda), target.corrections, looking, conda=conda).replay(rows)
     requested = {name: target for name, target in targets.items() if target.request is not None}
     solved, needed = resolvers.pip.resolve(requested, preserved.pip) if requested else ({}, None)
     bare = {name: target.review(()) for name, target in targets.items() if name not in requested}

@@ -4,7 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from envspec.lock.model import SpecInputs, TargetInputs
-from envspec.resolve.conda.request import CondaRequest, conda_request_for, group_conda, virtual_packages
+from envspec.resolve.conda.request import CondaRequest, conda_request_for, virtual_packages
+from envspec.resolve.pip.request import group
 
 REQUEST = CondaRequest("linux-64", "3.12", ("ffmpeg",), ("conda-forge",), glibc="2.28")
 
@@ -68,7 +69,7 @@ def test_a_target_with_a_pip_half_gets_pip() -> None:
 
 def test_equal_requests_are_solved_once() -> None:
     other = replace(REQUEST, cuda="12.6")
-    assert group_conda({"b": REQUEST, "c": other, "a": REQUEST}) == {REQUEST: ("a", "b"), other: ("c",)}
+    assert group({"b": REQUEST, "c": other, "a": REQUEST}) == {REQUEST: ("a", "b"), other: ("c",)}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from support.examples import examples
 
 from envspec.net.index_proxy.releases import Release
 from envspec.packages.conflict import Unsatisfiable
-from envspec.resolve.pip.leads import LeadCase, lead_order, leading, leads, paths_from
+from envspec.resolve.pip.leads import LeadCase, lead_order, leading, paths_from
 from envspec.resolve.pip.loop import Answer as Answered, Reviews, Settled, settle
 from envspec.resolve.pip.newest import fitting_releases, is_behind
 from envspec.resolve.pip.problem import Problem
@@ -111,7 +111,7 @@ def led(solver: StandIn, own: tuple[Found, ...], last: Mapping[str, str]) -> tup
 
     case = solver.case(own)
     begun = Problem(Request("linux-64", "3.12", "2.28", ()))
-    settled = settle(begun, ask, Reviews((), ()), lambda answer: leading(leads(case), last, case.taken))
+    settled = settle(begun, ask, Reviews((), ()), lambda answer: leading(case, last))
     assert isinstance(settled, Settled)
     return settled.answer.packages
 

@@ -76,7 +76,7 @@ def answer(folder: Path, *lines: str) -> tuple[Lock | None, dict[str, Sequence[R
     names = [line.partition(">")[0] for line in lines]
     with pip_resolver(spec, os.environ, offline=False, refresh=False, progress=Progress()) as resolver:
         asked = Request("linux-64", "3.12", "2.28", tuple(names))
-        releases = resolver._uv_indexes.releases(asked)
+        releases = resolver.uv_indexes.releases(asked)
         pages: dict[str, Sequence[Release]] = {name: admitted_releases(name, asked, releases) for name in names}
         try:
             locked, findings = relock(RelockRequest(spec), Resolvers(resolver, findings=resolver.findings))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from envspec.base.errors import EnvspecError, IndexFailure, Infeasible, InternalError
 from envspec.packages.conflict import Clause, Conflict, Unsatisfiable
-from envspec.resolve.pip.leads import Lead, Leading, leading
+from envspec.resolve.pip.leads import Leading
 from envspec.resolve.pip.loop import Answer, End, Reviews, Settled, Unsettled, settle
 from envspec.resolve.pip.problem import Bound, Problem, Strength
 from envspec.resolve.pip.reading import Reading
@@ -20,11 +20,13 @@ BEGUN = Problem(Request("linux-64", "3.12", "2.28", ("app",)), "cpu")
 
 
 def no_leads(own: Answer) -> Leading:
-    return leading((), {}, versions(own))
+    return Leading((), versions(own), {}, {}, {})
 
 
 def lead_app(own: Answer) -> Leading:
-    return leading((Lead("app", "2.0", ">=1.5"),), {}, versions(own))
+    return Leading(
+        ("app",), versions(own), {"app": ">=2.0"}, {"app": ">=1.5"}, {}, is_near=versions(own)["app"] >= "1.5"
+    )
 
 
 def answer(problem: Problem, **packages: str) -> Answer:

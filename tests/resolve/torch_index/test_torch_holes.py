@@ -97,7 +97,7 @@ def test_the_hole_and_the_target_are_named() -> None:
     bounds = "torch>=2.10,<=2.12.0"
     requests = {"a": request(bounds, cuda="12.6"), "b": request(bounds, cuda="13.0")}
     pins = {"a": [pin("torch", "2.10.0+cu126", index="pytorch/cu126")], "b": [pin("torch", "2.12.0", index="pypi")]}
-    shared = everywhere(requests, pins)
+    shared = everywhere((requests[name], pins[name]) for name in requests)
     assert finding(requests["b"], choose(requests["b"]), pins["b"], everywhere=shared) is None
     told = finding(requests["a"], choose(requests["a"]), pins["a"], everywhere=shared)
     assert told is not None and (told.severity, told.code) == ("warning", CODE)

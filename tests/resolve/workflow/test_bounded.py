@@ -111,10 +111,11 @@ def test_a_package_that_had_to_move_is_told_once() -> None:
     findings = [Finding("error", bad, f"{one} is wrong", package=one, bound=f"{one}<0") for one in ("b", "c")]
     gone = sacrifices(findings, (pin("a", "2", "b", "c"), pin("b", "2"), pin("c", "2")), ["a"])
     how = 'if you know that it is safe here, add to [pip]: accept = { cuda-major-mixed = { b = "why" } }'
-    assert describe_moves(gone, {"a": "1"}) == (
-        ("a 1 is locked, not 2, which leads to b: b is wrong; with no b, no c", how, "a"),
-    )
-    assert describe_moves(gone, {"a": "2", "c": "2"})[0] == ("b isn't locked: b is wrong", how, "b")
+    (moved,) = describe_moves(gone, {"a": "1"})
+    why = "a 1 is locked, not 2, which leads to b: b is wrong; with no b, no c"
+    assert (moved.message, moved.remedy, moved.package) == (why, how, "a")
+    moved = describe_moves(gone, {"a": "2", "c": "2"})[0]
+    assert (moved.message, moved.remedy, moved.package) == ("b isn't locked: b is wrong", how, "b")
 
 
 def test_packages_of_another_major_are_one_error_with_the_ways_to_them() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import pytest
+from msgspec.structs import replace
 from support.told import ByRequest
 
 from envspec.base.errors import EnvspecError, IndexFailure, SpecError, ToolError, about
@@ -51,7 +52,7 @@ def of_proof(*chain: Clause) -> EnvspecError:
         (Unsatisfiable("a: [pip] asks for numpy<1, but conda installs numpy 2").with_subjects("numpy"), 5),
         (Unsatisfiable("a: app needs lib"), 0),
         (of_targets(Unsatisfiable("b: app needs lib"), "b"), 11),
-        (SourcesNeeded({NEEDED: ["a"]}), 6),
+        (SourcesNeeded([replace(NEEDED, targets=("a",))]), 6),
         # the facts lack what the spec asks for, and the index doesn't answer
         (IndexFailure("a: https://index.example/torch/ can't be read").with_subjects("torch"), 14),
         (of_targets(IndexFailure("a: https://index.example/torch/ can't be read").with_subjects("torch"), "a"), 8),
