@@ -55,6 +55,9 @@ from envspec.spec.schema import FORMAT, rendered_json_schema
 SCHEMA = "spec.schema.json"
 """The file beside a spec that its first line names, for editors."""
 
+_OFFERED = 3
+"""The files that aren't taken and have a line each on the screen; more are counted there."""
+
 _PYTHONS = {
     "3.12": "2023-10-02", "3.11": "2022-10-24", "3.13": "2024-10-07", "3.10": "2021-10-04", "3.14": "2025-10-07",
     "3.9": "2020-10-05", "3.8": "2019-10-14",
@@ -163,7 +166,10 @@ def write_spec(request: InitRequest, ask: Callable[[tuple[str, ...], str | None]
         write_text(str(schema), rendered_json_schema())
         say(f"note: editors complete and check the spec by {printable(str(schema))}")
     for note in draft.notes:
-        warn(printable(str(note)))
+        if not note.is_counted:
+            warn(printable(str(note)))
+    if counted := sum(note.is_counted for note in draft.notes):
+        warn(f"{counted} more files aren't taken: the head of {printable(path)} lists them, each with its --from")
     unread = () if request.begun or request.prefix else files_beside(Path())
     return NewSpec(path, name, draft, chosen.targets, sources, text, unread)
 
@@ -255,6 +261,7 @@ def _draft(sources: Sequence[Declaration], request: InitRequest) -> Draft:
         Note(
             f"not taken, since {declaration.aside}: {declaration.gives} (--from {shlex.quote(declaration.file)})",
             Place(declaration.file),
+            is_counted=len(offered) > _OFFERED,
         )
         for declaration in offered
     ]

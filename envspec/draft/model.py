@@ -10,10 +10,12 @@ from envspec.base.errors import Place
 
 
 class Note(Struct, frozen=True):
-    """Something of a file that the spec doesn't hold as it stands there: what, and what becomes of it, in a line."""
+    """Something of a file that the spec doesn't hold as it stands there: what, and what becomes of it, in a line. One
+    that `is_counted` is a comment of the spec, and only a number on the screen."""
 
     text: str
     place: Place | None = None
+    is_counted: bool = False
 
     def __str__(self) -> str:
         return f"{self.place}: {self.text}" if self.place else self.text

@@ -290,6 +290,16 @@ def test_a_repository_is_gathered_whole(envspec: Envspec) -> None:
     assert "flash-attn" in asked("specs/all.toml") and not load_spec("specs/all.toml").conda.dependencies
 
 
+def test_many_files_that_are_only_offered_are_one_line(envspec: Envspec) -> None:
+    parts = {f"docs/{name}/requirements.txt": f"{name}\n" for name in ("sphinx", "furo", "myst-parser", "numpydoc")}
+    write({"requirements.txt": "torch==2.1.2\n", **parts})
+    ran = envspec("init", "demo", "--from", ".")
+    (line,) = (line for line in ran.err.splitlines() if "taken" in line)
+    assert line == "warning: 4 more files aren't taken: the head of specs/demo.toml lists them, each with its --from"
+    text = Path("specs/demo.toml").read_text()
+    assert all(f"(--from {name})" in text for name in parts)
+
+
 def test_a_repository_that_asks_for_nothing_is_begun_by_a_part(envspec: Envspec) -> None:
     write({"one/requirements.txt": "einops\n", "b c/sub/setup.py": "setup()\n", "docs/requirements.txt": "sphinx\n"})
     write({"b c/requirements.txt": "tqdm\n"})
