@@ -9,6 +9,7 @@ default index, but for what the target itself has from another one: no build bui
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -191,19 +192,31 @@ class _Builds(Struct):
 
     def _solve_within_bounds(self, build: BuildWanted, requires: tuple[str, ...]) -> BuiltWith:
         """Solve what a build requires with the first of the bounds on NumPy with which there is a solution."""
-        request = replace(build.solved_for, requirements=requires)
+        request, direct = replace(build.solved_for, requirements=requires), list_names(requires)
+        lines = (*request.constraints, *build.numpy)
+        # a bound on a package that a build doesn't meet changes nothing: targets of several CUDAs share its answer
+        bounded = {requirement_name(line) for line in lines} - direct.keys()
+        if TORCHES.isdisjoint(direct) and not any(requirement_name(line) in direct for line in build.numpy):
+            own = tuple(line for line in request.constraints if requirement_name(line) in direct)
+            with suppress(Unsatisfiable):
+                pins = self._solve_once(replace(request, constraints=own, cuda=None), build)
+                if bounded.isdisjoint(pin.name for pin in pins):
+                    return pins
         conflicts: list[Unsatisfiable] = []
         for bound in build.numpy or ("",):
-            bounded = with_constraints(request, (bound,) if bound else ())
+            within = with_constraints(request, (bound,) if bound else ())
             try:
-                if bounded not in self._solved:
-                    self._solved[bounded] = tuple(self._solve(bounded, build))
-                return self._solved[bounded]
+                return self._solve_once(within, build)
             except Unsatisfiable as conflict:
                 conflicts.append(conflict)
         if build.shared:
             conflicts[0].hint = against_lock(build.pin.name)
         raise conflicts[0]
+
+    def _solve_once(self, request: Request, build: BuildWanted) -> BuiltWith:
+        if request not in self._solved:
+            self._solved[request] = tuple(self._solve(request, build))
+        return self._solved[request]
 
     def _requires(self, build: BuildWanted) -> tuple[str, ...]:
         """Give what a build declares that it requires, and what its backend asks for where its code may run. An answer

@@ -65,6 +65,25 @@ def test_it_is_resolved_anew_with_the_target_s_torch(machine: Machine, torches: 
 
 
 @pytest.mark.slow
+def test_what_leads_to_another_torch_gives_way_to_the_target_s(machine: Machine, torches: Index) -> None:
+    """Targets share the answer of a build that meets nothing of theirs; this one does, through what it requires."""
+    torches.add(extension("helper"), wheel("helper", "2.0", "torch==2.14.1"), wheel("helper", "1.0"))
+    assert built_with(machine.locked(spec=spec("torch==2.9.1", "ext")))["helper"] == ("1.0", "pypi")
+    torches.add(wheel("helper", "1.1", "torch==2.9.1"))
+    machine.lock_path().unlink()
+    again = machine.locked(spec=spec("torch==2.9.1", "ext"), env={"ENVSPEC_CACHE_DIR": str(machine.base / "other")})
+    assert built_with(again)["torch"] == ("2.9.1+cu126", "pytorch/cu126")
+
+
+@pytest.mark.slow
+def test_targets_share_the_answer_of_a_build_that_meets_nothing_of_theirs(machine: Machine, torches: Index) -> None:
+    torches.add(extension(), *stand_ins("cu130", "2.9.1"))
+    both = targets(a=CUDA.format("12.6"), b=CUDA.format("13.0"))
+    lock = machine.locked(spec=cpu("torch==2.9.1", "ext", extra="allow-source = ['ext']", targets=both))
+    assert built_with(lock, "a") == built_with(lock, "b") == {"setuptools": ("80.0", "pypi"), "wheel": ("0.45", "pypi")}
+
+
+@pytest.mark.slow
 def test_each_target_has_its_own(machine: Machine, torches: Index) -> None:
     torches.add(extension("torch"), *stand_ins("cu130", "2.9.1"), *stand_ins("cpu", "2.9.1"))
     both = targets(a=CUDA.format("12.6"), b=CUDA.format("13.0"), c="platform = 'linux-64'")
