@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -247,8 +247,11 @@ def _draft(sources: Sequence[Declaration], request: InitRequest) -> Draft:
         for declaration in counting:
             say(f"from {printable(declaration.file)}: {declaration.gives or 'nothing'}")
     draft = join(counting, _files_that_count(counting, request))
+    projects = {canonical_name(declaration.draft.name) for declaration in sources if declaration.draft.name}
     offered = [
-        declaration for declaration in sources if declaration.aside is not None and _adds(declaration.draft, draft)
+        declaration
+        for declaration in sources
+        if declaration.aside is not None and _adds(declaration.draft, draft, projects)
     ]
     folder = next((path for path in request.begun if path.is_dir()), None)
     if not (draft.pip or draft.own or draft.conda or draft.project or draft.targets):
@@ -347,9 +350,10 @@ def _files_that_count(sources: Sequence[Declaration], request: InitRequest) -> t
     return tuple(preferred)
 
 
-def _adds(offered: Draft, draft: Draft) -> bool:
-    """Return whether a file that is only offered asks for a package that the spec doesn't have."""
-    known = {requirement_name(requirement) for requirement in (*draft.pip, *draft.own, *draft.conda)}
+def _adds(offered: Draft, draft: Draft, projects: Collection[str]) -> bool:
+    """Return whether a file that is only offered asks for a package that the spec doesn't have. The repository's own
+    `projects` are none: members of a workspace require one another."""
+    known = {*projects, *(requirement_name(requirement) for requirement in (*draft.pip, *draft.own, *draft.conda))}
     return any(
         requirement_name(requirement) not in known for requirement in (*offered.pip, *offered.own, *offered.conda)
     )

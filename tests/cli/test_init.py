@@ -290,6 +290,15 @@ def test_a_repository_is_gathered_whole(envspec: Envspec) -> None:
     assert "flash-attn" in asked("specs/all.toml") and not load_spec("specs/all.toml").conda.dependencies
 
 
+def test_members_of_a_workspace_are_taken_once(envspec: Envspec) -> None:
+    write({"pyproject.toml": "[tool.uv.workspace]\nmembers = ['packages/*']\n"})
+    for name, requires in (("core", "['torch==2.1.2']"), ("train", "['core', 'einops']")):
+        project = f"[project]\nname = '{name}'\nversion = '1'\ndependencies = {requires}\n"
+        write({f"packages/{name}/pyproject.toml": project})
+    ran = envspec("init", "demo", "--from", ".")
+    assert ran.code == 0 and sorted(asked()) == ["einops", "torch==2.1.2"] and "taken" not in ran.err, ran.err
+
+
 def test_many_files_that_are_only_offered_are_one_line(envspec: Envspec) -> None:
     parts = {f"docs/{name}/requirements.txt": f"{name}\n" for name in ("sphinx", "furo", "myst-parser", "numpydoc")}
     write({"requirements.txt": "torch==2.1.2\n", **parts})
