@@ -17,6 +17,7 @@ from envspec.facts.toolkits import cuda_releases
 from envspec.packages.conda import admits
 from envspec.packages.python_range import bound_of, releases_of
 from envspec.packages.requirement import is_requirement, parse_marker
+from envspec.packages.tags import marker_environment
 from envspec.packages.version_numbers import numbers
 from envspec.spec.forms import PYTHONS
 
@@ -26,9 +27,6 @@ _CUDA = re.compile(r"={0,2}([0-9]+\.[0-9]+)(?:\.[0-9*]+)*")
 """A match spec's version that names one CUDA."""
 _PATCHES = 20
 """More patch releases than any CUDA had."""
-_MACHINES = {"linux-64": ("linux", "x86_64"), "linux-aarch64": ("linux", "aarch64"), "osx-arm64": ("darwin", "arm64"),
-             "osx-64": ("darwin", "x86_64"), "win-64": ("win32", "AMD64")}  # fmt: skip
-_SYSTEMS = {"linux": "Linux", "darwin": "Darwin", "win32": "Windows"}
 
 
 class Agreement(Struct, frozen=True):
@@ -61,13 +59,9 @@ def may_hold(marker: str, platform: str) -> bool:
     """Return whether a marker holds on a platform with any Python; one that can't be read does."""
     if not marker:
         return True
-    system, machine = _MACHINES[platform]
-    environment = {"sys_platform": system, "platform_machine": machine, "platform_system": _SYSTEMS[system]}
-    environment |= {"os_name": "nt" if system == "win32" else "posix", "implementation_name": "cpython"}
     try:
         parsed = parse_marker(marker)
-        pythons = ({"python_version": minor, "python_full_version": f"{minor}.9"} for minor in PYTHONS)
-        return any(parsed.evaluate({**environment, **python}) for python in pythons)
+        return any(parsed.evaluate(marker_environment(platform, f"{minor}.9")) for minor in PYTHONS)
     except (InvalidMarker, ValueError):
         return True
 

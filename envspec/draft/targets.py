@@ -12,6 +12,7 @@ from envspec.base.finding import Finding
 from envspec.draft.claims import Agreement, candidates, may_hold, settle
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.facts import conda_builds, gpus as gpu_facts, released, torch_builds
+from envspec.facts.wheels import FAMILY
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.python_range import parse_python
 from envspec.packages.requirement import is_requirement
@@ -190,7 +191,7 @@ def bounds_torch(draft: Draft) -> bool:
     return not pins or any(text.partition(";")[0].strip().lower() not in _FAMILY for text in bounds)
 
 
-_FAMILY = frozenset(("torch", "torchvision", "torchaudio"))
+_FAMILY = frozenset(FAMILY)
 
 
 def torch_of_triton(draft: Draft) -> tuple[str, str] | None:
