@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -19,6 +18,7 @@ from envspec.app.lock.make import Locked, exclusive, make_lock
 from envspec.app.lock.read import LockRequest
 from envspec.base.errors import EnvspecError, InputError, SpecError
 from envspec.base.finding import note
+from envspec.base.reader.positions import TooDeep, toml_positions
 from envspec.base.texts import printable
 from envspec.draft.model import Draft, NewTarget
 from envspec.draft.render import render_target
@@ -99,15 +99,18 @@ def _add_target(text: str, path: str, name: str, machines: Machines) -> tuple[st
 
 
 _PROBE = "a-target-that-no-spec-has"
-_TABLE = re.compile(r"^\[", re.MULTILINE)
 
 
 def _with_target(text: str, target: NewTarget) -> str:
     """Return a spec's text with one more target, after its last."""
-    table = "\n".join(render_target(target))
-    last = max((match.end() for match in re.finditer(r"^\[targets\.", text, re.MULTILINE)), default=len(text))
-    following = _TABLE.search(text, last)
-    head, rest = (text[: following.start()], text[following.start() :]) if following else (text, "")
+    table, lines = "\n".join(render_target(target)), text.splitlines(keepends=True)
+    places: list[tuple[str | int, int]] = []
+    # a line that begins with a bracket may be an array's; what is nested too deeply is refused when it is read
+    with suppress(TooDeep):
+        places = [(path[0], position.key.line) for path, position in toml_positions(text).items() if path]
+    last = max((line for name, line in places if name == "targets"), default=len(lines))
+    following = min((line for name, line in places if line > last), default=len(lines) + 1)
+    head, rest = "".join(lines[: following - 1]), "".join(lines[following - 1 :])
     return f"{head.rstrip()}\n\n{table}" + (f"\n{rest}" if rest else "")
 
 

@@ -3,8 +3,12 @@
 from pathlib import Path
 
 import pytest
+import tomli
 from cli_project import Envspec
+from msgspec.structs import replace
 
+from envspec.app.edit import _with_target
+from envspec.draft.targets import CPU
 from envspec.spec.parse import load_spec
 
 pytest_plugins = ["cli_fixtures"]
@@ -65,6 +69,13 @@ def test_a_target_is_added_with_the_cuda_that_init_would_choose(envspec: Envspec
     assert envspec(*words).code == 2, "it is there"
     told = envspec("add", "specs/demo.toml", "einops", "--target", "mac", "--platform", "osx-arm64", "--no-lock")
     assert told.code == 0 and "added mac to [targets]" in told.out and "added einops to [targets.mac.pip]" in told.out
+
+
+def test_a_target_goes_into_no_array_whose_lines_begin_with_brackets() -> None:
+    text = "[targets.last]\nplatform = 'linux-64'\nrows = [\n[1],\n[2],\n]\n\n[smoke]\nsteps = 5\n"
+    after = _with_target(text, replace(CPU, name="box"))
+    assert tomli.loads(after)["targets"] == {**tomli.loads(text)["targets"], "box": {"platform": "linux-64"}}
+    assert after.endswith("[smoke]\nsteps = 5\n")
 
 
 @pytest.mark.parametrize(
